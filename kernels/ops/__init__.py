@@ -1,0 +1,1 @@
+"""One file per fused operation. Each registers itself; nothing else needs an edit."""

@@ -1,0 +1,1 @@
+"""Is the candidate faster? Interleaved bursts, pairs of fresh processes, Student intervals."""

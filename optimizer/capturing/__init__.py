@@ -1,0 +1,1 @@
+"""Reads uploads: the inspector (no torch) and the capture into one graph (in a child)."""

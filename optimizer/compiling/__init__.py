@@ -1,0 +1,1 @@
+"""Builds artifacts with backends and loads them."""

@@ -1,0 +1,1 @@
+"""Findings: what holds a model back."""

@@ -1,0 +1,1 @@
+"""Rewrites the graph (passes) and plans candidates (planner)."""

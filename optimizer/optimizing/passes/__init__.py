@@ -1,0 +1,1 @@
+"""One file per pass; each registers itself."""

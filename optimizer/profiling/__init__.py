@@ -1,0 +1,1 @@
+"""Where the time goes, operation by operation, and what the machine could do."""

@@ -1,0 +1,204 @@
+"""What a run is asked to do: the workload, the policy and the run spec. One schema for command line, API and pages."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+Dtype = Literal["float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"]
+Precision = Literal["float32", "bfloat16"]
+
+
+class Strict(BaseModel):
+    """Frozen, and an unknown field is an error: a misspelt limit must not be silently ignored."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class Purpose(StrEnum):
+    INSPECT = "inspect"
+    OPTIMIZE = "optimize"
+    REPLAY = "replay"
+    COMPARE = "compare"
+
+
+class Mode(StrEnum):
+    INFERENCE = "inference"
+    TRAINING = "training"
+
+
+class Values(Strict):
+    """How an input's values are drawn. At most one of the distributions; none means the default for the dtype:
+    standard normal for floats, uniform in [from, below) for integers, fair coin for bools."""
+
+    zipf: float | None = Field(default=None, gt=0, description="exponent of a bounded Zipf law over [from, below)")
+    normal: tuple[float, float] | None = Field(default=None, description="mean, standard deviation")
+    uniform: tuple[float, float] | None = Field(default=None, description="low, high (high excluded)")
+    bernoulli: float | None = Field(default=None, ge=0, le=1, description="share of ones")
+    constant: float | None = None
+    from_: int = Field(default=0, alias="from", description="smallest integer")
+    below: int | list[int] | None = Field(
+        default=None, description="integers stay below this; a list gives one bound per column of the last dimension"
+    )
+
+    @model_validator(mode="after")
+    def _one_distribution(self) -> Values:
+        given = [n for n in ("zipf", "normal", "uniform", "bernoulli", "constant") if getattr(self, n) is not None]
+        if len(given) > 1:
+            raise ValueError(f"one distribution at most, got {' and '.join(given)}")
+        return self
+
+
+class InputSpec(Strict):
+    """One input of the model. A string in `shape` names a dynamic dimension declared in `dims`."""
+
+    name: str
+    dtype: Dtype
+    shape: list[int | str]
+    values: Values | None = None
+
+
+class Dim(Strict):
+    """A dynamic dimension. `serve`: the sizes production sees; the first one is measured, all are verified."""
+
+    serve: list[int] = Field(min_length=1)
+    min: int = Field(default=1, ge=1)
+    max: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _within(self) -> Dim:
+        if not all(self.min <= size <= self.max for size in self.serve):
+            raise ValueError(f"serve sizes {self.serve} must lie within [{self.min}, {self.max}]")
+        return self
+
+
+class Limits(Strict):
+    latency_ms: float | None = Field(default=None, gt=0)
+    peak_memory_bytes: int | None = Field(default=None, gt=0)
+    max_error: float | None = Field(default=None, gt=0, description="centred relative L2 error against float64")
+
+
+class Contract(Strict):
+    same_over_batch: list[str] = Field(min_length=1)
+
+
+class Labels(Strict):
+    label: str
+    metric: Literal["auc", "normalised_entropy", "accuracy"]
+    max_drop: float
+
+
+class Workload(Strict):
+    """How a model version is called."""
+
+    name: str = "serving"
+    mode: Mode = Mode.INFERENCE
+    inputs: list[InputSpec] = Field(min_length=1)
+    dims: dict[str, Dim] = Field(default_factory=dict)
+    samples: str | None = None
+    labels: Labels | None = None
+    contracts: list[Contract] = Field(default_factory=list)
+    limits: Limits = Limits()
+    precisions: list[Precision] = Field(default_factory=lambda: ["float32"])
+
+    @field_validator("inputs")
+    @classmethod
+    def _distinct(cls, inputs: list[InputSpec]) -> list[InputSpec]:
+        names = [i.name for i in inputs]
+        if len(set(names)) != len(names):
+            raise ValueError(f"input names repeat: {names}")
+        return inputs
+
+    @model_validator(mode="after")
+    def _dims_declared(self) -> Workload:
+        used = {d for i in self.inputs for d in i.shape if isinstance(d, str)}
+        missing = used - set(self.dims)
+        if missing:
+            raise ValueError(f"dimensions {sorted(missing)} are used in shapes but not declared in dims")
+        return self
+
+    def sizes(self) -> dict[str, int]:
+        """The size of each dynamic dimension that is measured: its first serve size."""
+        return {name: dim.serve[0] for name, dim in self.dims.items()}
+
+    def shape_of(self, spec: InputSpec, sizes: dict[str, int]) -> tuple[int, ...]:
+        return tuple(sizes[d] if isinstance(d, str) else d for d in spec.shape)
+
+
+# ---- steps of a candidate and of a recipe: one shape in both -------------------------------------------------------
+
+
+class RuntimeSettings(Strict):
+    """Settings of the serving process. `glibc-no-trim`: malloc neither trims nor maps, so pages are faulted in once."""
+
+    allocator: Literal["default", "glibc-no-trim"] = "default"
+    huge_pages: bool = Field(default=False, description="glibc malloc asks for transparent huge pages")
+    threads: int | None = Field(default=None, ge=1, le=1024, description="intra-op threads; null keeps the run's")
+
+
+class KeepFloat32(Strict):
+    """What stays float32 under a lower precision: by structure, never by a model's own names."""
+
+    last_linears: int = Field(default=0, ge=0)
+    ops: list[str] = Field(default_factory=list, description="aten operation names, such as softmax")
+
+
+class RuntimeStep(Strict):
+    runtime: RuntimeSettings
+
+
+class PassStep(Strict):
+    pass_: str = Field(alias="pass")
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+class PrecisionStep(Strict):
+    precision: Precision
+    keep_float32: KeepFloat32 = KeepFloat32()
+
+
+class BackendStep(Strict):
+    backend: str
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+Step = Annotated[RuntimeStep | PassStep | PrecisionStep | BackendStep, Field(union_mode="smart")]
+
+
+def dump_step(step: Step) -> dict[str, Any]:
+    """The step as recipes, results and pages write it; defaults left out."""
+    document: dict[str, Any] = step.model_dump(by_alias=True, exclude_defaults=True, mode="json")
+    return document
+
+
+# ---- the run -------------------------------------------------------------------------------------------------------
+
+
+class Policy(Strict):
+    """What a run may spend and risk."""
+
+    budget_s: float = Field(default=300.0, gt=0, description="work time; queueing does not count")
+    precisions: list[Precision] = Field(default_factory=lambda: ["float32"], min_length=1)
+    backends: list[str] | None = Field(default=None, description="null: all that this machine has")
+    threads: int | None = Field(default=None, ge=1, description="null: all physical cores this process may use")
+    runtime_settings: bool = Field(default=True, description="may propose allocator and huge pages")
+    max_error_ratio: float = Field(default=3.0, gt=0, description="error(candidate) <= this * error(baseline) + floor")
+    max_pairs: int = Field(default=18, ge=6, le=60)
+    ablation: bool = True
+    seed: int | None = Field(default=None, description="null: drawn afresh and recorded")
+
+
+class RunSpec(Strict):
+    """One spec per coordinator. Paths are the host's; the upload is opened only by the inspector and in children."""
+
+    purpose: Purpose = Purpose.OPTIMIZE
+    model: str
+    against: str | None = Field(default=None, description="compare: the second model")
+    workload: Workload | None = Field(default=None, description="null: filled from what the upload says")
+    target: str = "cpu"
+    policy: Policy = Policy()
+    recipe: str | None = Field(default=None, description="replay: path of the recipe document")
+    trusted: bool = Field(default=False, description="run without the sandbox: one's own file only")
+    out: str
