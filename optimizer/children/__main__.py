@@ -6,7 +6,6 @@ An operation `stage.name` is the function `name` of `optimizer.<stage>.child`, l
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 import time
@@ -22,6 +21,7 @@ def main(fd: int) -> None:
     from optimizer.children import wire
     from optimizer.children.session import Session
 
+    os.set_inheritable(fd, False)  # compilers that the child starts have no business on the wire
     session = Session(fd=fd, scratch=Path(os.environ["FUSEWORKS_SCRATCH"]))
     wire.send(fd, {"event": "ready", "pid": os.getpid(), "start_s": time.perf_counter() - started})
     while True:
@@ -32,31 +32,24 @@ def main(fd: int) -> None:
         if header.get("op") == "leave":
             return
         fields, answer = _answer(session, header, arrays)
-        wire.send(fd, {"event": "done", **fields}, answer)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        try:
+            wire.send(fd, {"event": "done", **fields}, answer)
+        except wire.ProtocolError as error:
+            wire.send(fd, {"event": "done", "error": {"id": "child:ours:unexpected", "detail": str(error)[:2000]}})
 
 
 def _answer(session: Any, header: dict[str, Any], arrays: list[np.ndarray]) -> tuple[dict[str, Any], list[np.ndarray]]:
-    from optimizer.errors import FuseworksError
+    from optimizer.children.failures import document
+    from optimizer.children.operations import find
 
     try:
-        stage, _, name = str(header["op"]).partition(".")
-        module = importlib.import_module(f"optimizer.{stage}.child")
-        fields, answer = module.OPERATIONS[name](session, header, arrays)
+        fields, answer = find(str(header["op"]))(session, header, arrays)
         return fields, list(answer)
-    except FuseworksError as error:
+    except (Exception, SystemExit, KeyboardInterrupt) as error:  # the process boundary: each becomes an answer
         traceback.print_exc()
-        return {"error": error.document()}, []
-    except MemoryError:
-        traceback.print_exc()
-        return {"error": {"id": "child:user:out-of-memory", "detail": "MemoryError"}}, []
-    except Exception as error:  # the process boundary: every exception becomes an answer, with its traceback
-        traceback.print_exc()
-        document = {
-            "id": "child:user:exception",
-            "context": {"type": type(error).__name__, "text": str(error)[:2000]},
-            "detail": traceback.format_exc()[-8000:],
-        }
-        return {"error": document}, []
+        return {"error": document(error)}, []
 
 
 if __name__ == "__main__":

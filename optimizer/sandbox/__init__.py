@@ -4,5 +4,6 @@
 """
 
 from optimizer.sandbox.child import Child, ChildFailed, ChildSpec, Limits, Reply, start
+from optimizer.sandbox.choose import Description, describe
 
-__all__ = ["Child", "ChildFailed", "ChildSpec", "Limits", "Reply", "start"]
+__all__ = ["Child", "ChildFailed", "ChildSpec", "Description", "Limits", "Reply", "describe", "start"]

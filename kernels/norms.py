@@ -1,0 +1,304 @@
+"""How residual add + norm looks in an undecomposed graph, in the usual spellings; and the inputs such kernels are tried on.
+
+Only recognises: whether the nodes have other users or share memory with an in-place write is the pass's business.
+RMSNorm: `aten.rms_norm`, or x * rsqrt(mean(x ** 2) + eps) with its respellings. LayerNorm: `aten.layer_norm`, or
+(x - mean) / sqrt(mean((x - mean) ** 2) + eps) with its respellings. Float32 casts around either and a weight (and bias)
+on either side are taken along. Not recognised: norms over several dims, eps outside the root, unbiased variance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from kernels import rows
+from kernels.spec import Match, Mismatch, Sample, same_shape, same_size
+
+aten = torch.ops.aten
+CASTS = {aten.to.dtype, aten.to.dtype_layout, aten._to_copy.default}
+
+
+@dataclass
+class _Chain:
+    """The norm so far: its last node, what it swallowed, and its parameters."""
+
+    end: Node
+    inside: list[Node]
+    weight: Node | None = None
+    bias: Node | None = None
+
+
+def match_add_rms_norm(anchor: Node) -> Match | Mismatch | None:
+    """The anchor is the `rms_norm` node, or the mean of the squares of a hand-written one."""
+    if anchor.target is aten.rms_norm.default:
+        given = arguments(anchor)
+        if len(given["normalized_shape"]) != 1:
+            return Mismatch("the norm runs over more than the last dimension", anchor)
+        eps = given["eps"]
+        if eps is None:
+            eps = torch.finfo(_val(given["input"]).dtype).eps
+        return _with_add(given["input"], [], anchor, (given["weight"],), eps)
+    source = _squared(_mean_over_last(anchor))
+    if source is None or _centred(source) is not None:
+        return None
+    square = anchor.args[0]
+    assert isinstance(square, Node)
+    scaled = _scaled_by_inverse_root(anchor, source)
+    if scaled is None or isinstance(scaled, Mismatch):
+        return scaled
+    chain, eps = scaled
+    chain.inside += [anchor, square]
+    return _finish(source, chain, eps, bias=False)
+
+
+def match_add_layer_norm(anchor: Node) -> Match | Mismatch | None:
+    """The anchor is the `layer_norm` node, or the variance of a hand-written one."""
+    if anchor.target is aten.layer_norm.default:
+        given = arguments(anchor)
+        if len(given["normalized_shape"]) != 1:
+            return Mismatch("the norm runs over more than the last dimension", anchor)
+        return _with_add(given["input"], [], anchor, (given["weight"], given["bias"]), given["eps"])
+    centred = _squared(_mean_over_last(anchor))
+    swallowed = [anchor]
+    if centred is not None:
+        swallowed.append(anchor.args[0])  # type: ignore[arg-type]
+        found = _centred(centred)
+    else:
+        if anchor.target not in (aten.var.dim, aten.var.correction):
+            return None
+        found = _centred_beside(anchor)
+        if isinstance(found, Mismatch):
+            return found
+        if found is not None:
+            centred = found[2]
+    if found is None or centred is None:
+        return None
+    source, mean, _ = found
+    scaled = _scaled_by_inverse_root(anchor, centred)
+    if scaled is None or isinstance(scaled, Mismatch):
+        return scaled
+    chain, eps = scaled
+    chain.inside += [*swallowed, centred, mean]
+    return _finish(source, chain, eps, bias=True)
+
+
+# ---- the pieces of a hand-written norm ---------------------------------------------------------------------------
+
+
+def _mean_over_last(node: Any) -> Node | None:
+    """The input of a mean over the last dimension that keeps it."""
+    if not isinstance(node, Node) or node.target is not aten.mean.dim:
+        return None
+    given = arguments(node)
+    rank = _val(given["self"]).dim()
+    if not given["keepdim"] or given["dtype"] is not None or [d % rank for d in given["dim"] or []] != [rank - 1]:
+        return None
+    source: Node = given["self"]
+    return source
+
+
+def _squared(node: Node | None) -> Node | None:
+    if node is None or node.op != "call_function":
+        return None
+    if node.target is aten.pow.Tensor_Scalar and node.args[1] == 2:
+        return node.args[0]  # type: ignore[return-value]
+    if node.target is aten.square.default:
+        return node.args[0]  # type: ignore[return-value]
+    if node.target is aten.mul.Tensor and node.args[0] is node.args[1]:
+        return node.args[0]  # type: ignore[return-value]
+    return None
+
+
+def _centred(node: Node) -> tuple[Node, Node, Node] | None:
+    """(x, mean, node) when the node is `x - mean(x)`."""
+    if node.target is not aten.sub.Tensor or node.kwargs.get("alpha", 1) != 1 or not isinstance(node.args[1], Node):
+        return None
+    source, mean = node.args[0], node.args[1]
+    if not isinstance(source, Node) or _mean_over_last(mean) is not source:
+        return None
+    return source, mean, node
+
+
+def _centred_beside(variance: Node) -> tuple[Node, Node, Node] | Mismatch | None:
+    """`x - mean(x)` for a variance of x that was taken by `var`."""
+    given = arguments(variance)
+    source: Node = given["self"]
+    rank = _val(source).dim()
+    if not given["keepdim"] or [d % rank for d in given["dim"] or []] != [rank - 1]:
+        return None
+    beside = [c for user in source.users if (c := _centred(user)) is not None]
+    if not beside:
+        return None
+    correction = given["unbiased"] if "unbiased" in given else given["correction"]
+    if correction is None or correction != 0:
+        return Mismatch("the variance is unbiased (divided by n - 1); LayerNorm divides by n", variance)
+    return beside[0]
+
+
+def _scaled_by_inverse_root(moment: Node, source: Node) -> tuple[_Chain, float] | Mismatch | None:
+    """From a mean of squares on: `source / sqrt(moment + eps)` in its respellings."""
+    shifted = _only_user(moment)
+    eps = _shift(shifted, moment)
+    if shifted is None or eps is None:
+        if shifted is not None and shifted.target in (aten.sqrt.default, aten.rsqrt.default):
+            return Mismatch("no epsilon is added under the root", shifted)
+        return None
+    root = _only_user(shifted)
+    inside = [shifted]
+    if root is None:
+        return None
+    divides = root.target is aten.sqrt.default or (root.target is aten.pow.Tensor_Scalar and root.args[1] == 0.5)
+    inverts = root.target is aten.rsqrt.default or (root.target is aten.pow.Tensor_Scalar and root.args[1] == -0.5)
+    if not (divides or inverts):
+        return None
+    inside.append(root)
+    product = _only_user(root)
+    if divides and product is not None and product.target is aten.reciprocal.default:
+        inside.append(product)
+        root, product, divides = product, _only_user(product), False
+        if product is not None and product.target is aten.mul.Tensor and 1 in product.args:  # 1 / x is reciprocal * 1
+            inside.append(product)
+            root, product = product, _only_user(product)
+    if product is None:
+        return Mismatch("the root of the mean of squares has other users", root)
+    if divides:
+        fits = product.target is aten.div.Tensor and product.args == (source, root)
+    else:
+        fits = product.target is aten.mul.Tensor and set(product.args) == {source, root}
+    return (_Chain(product, inside), eps) if fits else None
+
+
+def _shift(node: Node | None, moment: Node) -> float | None:
+    """The epsilon added to a moment, on either side."""
+    if node is None or node.target is not aten.add.Tensor or node.kwargs.get("alpha", 1) != 1 or len(node.args) != 2:
+        return None
+    other = node.args[1] if node.args[0] is moment else node.args[0]
+    return float(other) if isinstance(other, (int, float)) and not isinstance(other, bool) else None
+
+
+def _finish(source: Node, chain: _Chain, eps: float, bias: bool) -> Match | Mismatch:
+    """Takes casts, weight and bias behind the norm along, as far as the dtype comes back to the sum's."""
+    total = source
+    if source.target in CASTS:
+        total = source.args[0]  # type: ignore[assignment]
+        chain.inside.append(source)
+    dtype, wide = _val(total).dtype, _val(source).dtype
+    if wide not in (dtype, torch.promote_types(dtype, torch.float32)):
+        return Mismatch(f"the norm of a {dtype} sum is computed in {wide}, the kernel computes in float32", source)
+    best = None
+    walk = _Chain(chain.end, list(chain.inside))
+    while True:
+        if _val(walk.end).dtype == dtype:
+            best = _Chain(walk.end, list(walk.inside), walk.weight, walk.bias)
+        following = _only_user(walk.end)
+        if following is None or following.op != "call_function":
+            break
+        parameter = _parameter(following, walk.end)
+        if following.target in CASTS and _val(following).dtype in (dtype, wide):
+            pass
+        elif following.target is aten.mul.Tensor and parameter is not None and walk.weight is walk.bias is None:
+            walk.weight = parameter
+        elif bias and following.target is aten.add.Tensor and parameter is not None and walk.bias is None:
+            walk.bias = parameter
+        else:
+            break
+        walk.inside.append(walk.end)
+        walk.end = following
+    if best is None:
+        return Mismatch(f"the normed value is {_val(chain.end).dtype} and never comes back to {dtype}", chain.end)
+    parameters = (best.weight, best.bias) if bias else (best.weight,)
+    return _with_add(total, best.inside, best.end, parameters, eps)
+
+
+def _parameter(node: Node, chain: Node) -> Node | None:
+    """The other operand when it is a vector along the row."""
+    if node.kwargs.get("alpha", 1) != 1 or len(node.args) != 2:
+        return None
+    other = node.args[1] if node.args[0] is chain else node.args[0]
+    if not isinstance(other, Node) or other is chain or not isinstance(other.meta.get("val"), torch.Tensor):
+        return None
+    value = _val(other)
+    return other if value.dim() == 1 and same_size(value.shape[0], _val(chain).shape[-1]) else None
+
+
+def _with_add(
+    total: Node, inside: list[Node], normed: Node, parameters: tuple[Node | None, ...], eps: float
+) -> Match | Mismatch:
+    if total.op != "call_function" or total.target is not aten.add.Tensor:
+        return Mismatch("no residual add feeds this norm", normed)
+    if total.kwargs.get("alpha", 1) != 1:
+        return Mismatch("the add scales its second operand", total)
+    x, residual = total.args[0], total.args[1]
+    if not (isinstance(x, Node) and isinstance(residual, Node)):
+        return Mismatch("the add before the norm adds a number, not a residual", total)
+    fault = rows.why_not(
+        _val(x),
+        _val(residual),
+        {name: None if p is None else _val(p) for name, p in zip(("weight", "bias"), parameters, strict=False)},
+    )
+    if fault is None and _val(normed).dtype != _val(total).dtype:
+        fault = f"the normed value is {_val(normed).dtype}, the sum {_val(total).dtype}"
+    if fault is None and not same_shape(_val(normed), _val(total)):
+        fault = "the normed value and the sum have different shapes"
+    if fault is not None:
+        return Mismatch(fault, total)
+    return Match(args=(x, residual, *parameters, float(eps)), outputs=(normed, total), inside=tuple(inside))
+
+
+# ---- nodes -------------------------------------------------------------------------------------------------------
+
+
+def arguments(node: Node) -> dict[str, Any]:
+    """All arguments of a call by their schema's names, defaults filled in."""
+    assert isinstance(node.target, torch._ops.OpOverload)
+    found: dict[str, Any] = {}
+    for index, argument in enumerate(node.target._schema.arguments):
+        given = node.args[index] if index < len(node.args) else node.kwargs.get(argument.name, argument.default_value)
+        found[argument.name] = given
+    return found
+
+
+def _only_user(node: Node) -> Node | None:
+    return next(iter(node.users)) if len(node.users) == 1 else None
+
+
+def _val(node: Node) -> torch.Tensor:
+    value = node.meta["val"]
+    assert isinstance(value, torch.Tensor), node
+    return value
+
+
+# ---- inputs that the kernels are tried on ----------------------------------------------------------------------------
+
+
+def samples(dtype: torch.dtype, parameters: int, eps: float) -> list[Sample]:
+    """Every shape of `rows.SHAPES`, with and without the parameters."""
+    found = []
+    for index, shape in enumerate(rows.SHAPES):
+        draw = torch.Generator().manual_seed(index)
+        x, residual = (torch.randn(shape, generator=draw).to(dtype) for _ in range(2))
+        given = [torch.randn(shape[-1], generator=draw).to(dtype) for _ in range(parameters)]
+        name = "x".join(map(str, shape))
+        found.append(Sample(name, (x, residual, *given, eps)))
+        found.append(Sample(f"{name} without parameters", (x, residual, *[None] * parameters, eps)))
+    return found
+
+
+def edges(dtype: torch.dtype, parameters: int, eps: float) -> list[Sample]:
+    draw = torch.Generator().manual_seed(99)
+    x = torch.randn(4, 100, generator=draw).to(dtype)
+    given = [torch.randn(100, generator=draw).to(dtype) for _ in range(parameters)]
+    wide = torch.randn(2, 9001, generator=draw).to(dtype)
+    return [
+        Sample("zeros", (torch.zeros_like(x), torch.zeros_like(x), *given, eps)),
+        Sample("cancelling", (x, -x, *given, eps)),
+        Sample("large", (x * 100, x * 20, *given, eps)),
+        Sample("constant rows far from zero", (torch.full_like(x, 96), torch.full_like(x, 32), *given, eps)),
+        Sample("strong epsilon", (x, x, *given, 10.0)),
+        Sample("wider than a tile", (wide, wide.flip(0), *[None] * parameters, eps)),
+        Sample("transposed", (x.T, x.T.clone(), *[None] * parameters, eps)),
+        Sample("no rows", (x[:0], x[:0], *given, eps)),
+    ]

@@ -1,0 +1,108 @@
+"""`python -m optimizer`: the coordinator as a program. Verbs: run, schema, recipe, doctor. The command line starts it.
+
+Exit codes: 0 done, 3 our or the machine's fault, 4 the model's (or the recipe's) fault, 64 usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from optimizer.result import Event, Result, RunStatus
+from optimizer.spec import RunSpec, Workload
+
+EXIT_DONE, EXIT_OURS, EXIT_USER, EXIT_USAGE = 0, 3, 4, 64
+EXITS = {
+    RunStatus.SUCCEEDED: EXIT_DONE,
+    RunStatus.FAILED: EXIT_USER,
+    RunStatus.ERRORED: EXIT_OURS,
+    RunStatus.TIMED_OUT: EXIT_USER,
+    RunStatus.CANCELLED: EXIT_OURS,
+}
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m optimizer", description=__doc__)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    run = verbs.add_parser("run", help="work one spec")
+    run.add_argument("spec", help="path of the spec (JSON)")
+    run.add_argument("--events-fd", type=int, help="descriptor that gets one JSON event a line")
+    schema = verbs.add_parser("schema", help="print a JSON schema")
+    schema.add_argument("name", choices=["result", "event", "spec", "workload", "recipe"])
+    recipe = verbs.add_parser("recipe", help="look at a recipe file")
+    recipe.add_argument("action", choices=["check", "digest", "show"])
+    recipe.add_argument("file")
+    doctor = verbs.add_parser("doctor", help="say what this machine lacks")
+    doctor.add_argument("--json", action="store_true")
+    try:
+        options = parser.parse_args(arguments)
+    except SystemExit as stop:
+        return EXIT_USAGE if stop.code else EXIT_DONE
+    handler = {"run": _run, "schema": _schema, "recipe": _recipe, "doctor": _doctor}[options.verb]
+    return handler(options)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from optimizer.coordinator.events import descriptor_sink
+    from optimizer.coordinator.run import execute
+
+    try:
+        spec = RunSpec.model_validate_json(Path(options.spec).read_text())
+    except (OSError, ValidationError) as error:
+        print(f"run:usage:spec: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    # A polite stop unwinds the stack, so that children are killed and the partial answer is written.
+    signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+    sink = descriptor_sink(options.events_fd) if options.events_fd is not None else _ignore
+    try:
+        return EXITS[execute(spec, sink).status]
+    except KeyboardInterrupt:
+        return 130
+
+
+def _ignore(event: Event) -> None:
+    """Without a descriptor nobody listens."""
+
+
+def _schema(options: argparse.Namespace) -> int:
+    print(json.dumps(json_schema(options.name), indent=2))
+    return EXIT_DONE
+
+
+def json_schema(name: str) -> dict[str, Any]:
+    if name == "recipe":
+        from optimizer.recipe import json_schema as recipe_schema
+
+        document: dict[str, Any] = recipe_schema()
+        return document
+    models = {"result": Result, "event": Event, "spec": RunSpec, "workload": Workload}
+    return models[name].model_json_schema(by_alias=True)
+
+
+def _recipe(options: argparse.Namespace) -> int:
+    from optimizer.errors import FuseworksError
+    from optimizer.recipe import digest, dump, load_recipe
+
+    try:
+        recipe = load_recipe(Path(options.file))
+    except FuseworksError as error:
+        print(f"{error}\n{error.remedy}", file=sys.stderr)
+        return EXIT_USER
+    print({"check": lambda: "valid", "digest": lambda: digest(recipe), "show": lambda: dump(recipe)}[options.action]())
+    return EXIT_DONE
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from optimizer.doctor import main as doctor
+
+    return doctor(["--json"] if options.json else [])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,159 @@
+"""The child's side of measuring: stages fresh inputs, warms up, times each call of a burst, hands over the outputs.
+
+The coordinator's clock checks the bursts from outside. On a GPU each call ends with a synchronisation, and events give
+the device's own time beside the wall clock.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from typing import Any
+
+import numpy as np
+
+import optimizer.benchmarking.errors  # noqa: F401  (fills the catalogue)
+from optimizer.benchmarking import gauges
+from optimizer.children.session import Session
+from optimizer.verifying.child import split
+
+Answer = tuple[dict[str, Any], list[np.ndarray]]
+STABLE_SHARE = 0.03
+WINDOW_CALLS = 5
+MIN_WARM_CALLS = 3 * WINDOW_CALLS
+
+
+def stage(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
+    """`{calls: k, warm: w}` with k + w input sets: k are kept for `go`; the last w are called at once, untimed.
+
+    The w calls bring weights back into the caches after a pause; they have inputs of their own, so that no timed call
+    has been seen before. Old inputs and outputs are dropped here, outside of the timing.
+    """
+    contender = session.state["contender"]
+    session.state["staged"] = session.state["answers"] = None
+    calls, warm = int(request["calls"]), int(request.get("warm", 0))
+    native = [contender.stage(inputs) for inputs in split(arrays, calls + warm)]
+    for extra in native[calls:]:
+        contender.call(extra)
+    _synchronise(session)
+    session.state["staged"] = native[:calls]
+    gc.collect()
+    return {}, []
+
+
+def warm_up(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
+    """`{max_s}`: calls the staged inputs until two windows of calls agree, or the time is over."""
+    call, staged = session.state["contender"].call, session.state["staged"]
+    deadline = time.perf_counter() + float(request["max_s"])
+    taken: list[int] = []
+    stable = False
+    while not stable and (time.perf_counter() < deadline or len(taken) < 2):
+        started = time.perf_counter_ns()
+        call(staged[len(taken) % len(staged)])
+        _synchronise(session)
+        taken.append(time.perf_counter_ns() - started)
+        if len(taken) >= MIN_WARM_CALLS and len(taken) % WINDOW_CALLS == 0:
+            last, before = np.median(taken[-WINDOW_CALLS:]), np.median(taken[-2 * WINDOW_CALLS : -WINDOW_CALLS])
+            stable = bool(abs(last - before) <= STABLE_SHARE * before)
+    return {
+        "calls": len(taken),
+        "first_ns": taken[0],
+        "median_ns": int(np.median(taken[-WINDOW_CALLS:])),
+        "stable": stable,
+        "clock_ns": gauges.clock_cost_ns(),
+    }, []
+
+
+def go(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
+    """Runs the staged calls once, timing each. Outputs stay in native form until the next `stage`."""
+    staged = session.state["staged"]
+    on_gpu = _on_gpu(session)
+    faults, waited = gauges.page_faults(), gauges.run_queue_wait_ns()
+    gc_was_on = gc.isenabled()
+    gc.disable()
+    try:
+        answers, marks, device_ns = (_timed_on_gpu if on_gpu else _timed)(session.state["contender"].call, staged)
+    finally:
+        if gc_was_on:
+            gc.enable()
+    waited_after = gauges.run_queue_wait_ns()
+    fields = {
+        "total_ns": marks[-1] - marks[0],
+        "page_faults": gauges.page_faults() - faults,
+        "wait_ns": None if waited is None or waited_after is None else waited_after - waited,
+    }
+    session.state["answers"] = answers
+    times = np.diff(np.asarray(marks, dtype=np.int64))
+    return fields, [times] if device_ns is None else [times, device_ns]
+
+
+def _timed(call: Any, staged: list[Any]) -> tuple[list[Any], list[int], np.ndarray | None]:
+    clock = time.perf_counter_ns
+    count = len(staged)
+    answers: list[Any] = [None] * count
+    marks = [0] * (count + 1)
+    marks[0] = clock()
+    for index in range(count):
+        answers[index] = call(staged[index])
+        marks[index + 1] = clock()
+    return answers, marks, None
+
+
+def _timed_on_gpu(call: Any, staged: list[Any]) -> tuple[list[Any], list[int], np.ndarray | None]:
+    import torch
+
+    clock, count = time.perf_counter_ns, len(staged)
+    event: Any = torch.cuda.Event
+    events = [(event(enable_timing=True), event(enable_timing=True)) for _ in staged]
+    answers: list[Any] = [None] * count
+    marks = [0] * (count + 1)
+    torch.cuda.synchronize()
+    marks[0] = clock()
+    for index in range(count):
+        begin, end = events[index]
+        begin.record()
+        answers[index] = call(staged[index])
+        end.record()
+        # the whole device, not the event alone: work on a side stream must not escape the clock
+        torch.cuda.synchronize()
+        marks[index + 1] = clock()
+    device_ns = np.asarray([int(b.elapsed_time(e) * 1e6) for b, e in events], dtype=np.int64)
+    return answers, marks, device_ns
+
+
+def outputs(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
+    """`{indices}`: the answers of those calls of the last `go`, one after another."""
+    contender, answers = session.state["contender"], session.state["answers"]
+    taken = [[np.array(o) for o in contender.outputs(answers[int(index)])] for index in request["indices"]]
+    return {"outputs_per_set": len(taken[0]) if taken else 0}, [output for answer in taken for output in answer]
+
+
+def memory(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
+    allocator = None
+    if _on_gpu(session):
+        import torch
+
+        allocator = torch.cuda.max_memory_allocated()
+    rss, peak = gauges.resident_bytes()
+    return {"rss_bytes": rss, "peak_rss_bytes": peak, "allocator_peak_bytes": allocator}, []
+
+
+def roofs(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
+    """`{threads}`, in a trusted child: what this machine can do at best."""
+    from optimizer.benchmarking.roofs import measure
+
+    return measure(int(request["threads"])), []
+
+
+def _on_gpu(session: Session) -> bool:
+    return str(session.state.get("device", "cpu")).startswith("cuda")
+
+
+def _synchronise(session: Session) -> None:
+    if _on_gpu(session):
+        import torch
+
+        torch.cuda.synchronize()
+
+
+OPERATIONS = {"stage": stage, "warm_up": warm_up, "go": go, "outputs": outputs, "memory": memory, "roofs": roofs}

@@ -1,0 +1,20 @@
+"""What can go wrong while contenders are measured."""
+
+from __future__ import annotations
+
+from optimizer.errors import catalogue
+
+catalogue(
+    {
+        "benchmarking:user:clock": (
+            "The times reported by the process running {name} do not add up to what was seen from outside: "
+            "{inside_ms} ms against {outside_ms} ms, {refusals} bursts in a row.",
+            "Work that goes on after a call has returned, or a changed clock, causes this; on a very busy machine, "
+            "stop other work and run again.",
+        ),
+        "benchmarking:user:answers-changed": (
+            "While it was timed, {name} answered otherwise than the original: {text}",
+            "The answers were right in verification, so they depend on the order or number of calls.",
+        ),
+    }
+)

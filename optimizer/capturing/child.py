@@ -1,0 +1,65 @@
+"""The capture's operation: an upload becomes one graph, a filled workload and an inspection. In a child only."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import optimizer.capturing.errors  # noqa: F401
+from optimizer.children.session import Session
+from optimizer.errors import FuseworksError
+
+
+def capture(
+    session: Session, request: dict[str, Any], arrays: list[np.ndarray]
+) -> tuple[dict[str, Any], list[np.ndarray]]:
+    """`{upload, format, workload, seed}` → `{workload, inspection}`; sends the graph, and a module's weights."""
+    format, upload = str(request["format"]), Path(request["upload"])
+    logging.getLogger("torch").setLevel(logging.ERROR)
+    if format == "onnx":
+        from optimizer.capturing.onnx_model import capture_onnx
+
+        fields = capture_onnx(session, upload, request.get("workload"))
+    elif format in ("py", "zip", "pt2"):
+        fields = _torch(session, upload, format, request)
+    else:
+        raise FuseworksError("capturing:ours:format", format=format)
+    return fields, []
+
+
+def _torch(session: Session, upload: Path, format: str, request: dict[str, Any]) -> dict[str, Any]:
+    from optimizer.capturing.torch_exported import capture_exported
+    from optimizer.capturing.torch_graph import save_program
+    from optimizer.capturing.torch_inspection import inspection
+    from optimizer.capturing.torch_module import load_module
+    from optimizer.capturing.torch_upload import capture_upload
+    from optimizer.capturing.torch_weights import save_weights
+
+    seed = int(request.get("seed") or 0)
+    if format == "pt2":
+        captured = capture_exported(upload, request.get("workload"))
+    else:
+        session.progress("Building the module")
+        user = load_module(upload, format, session.scratch, seed)
+        session.progress("Exporting the graph")
+        captured = capture_upload(user, request.get("workload"), seed)
+        weights = session.scratch / "weights.safetensors"
+        save_weights(user.module, weights)
+        session.send_file("weights.safetensors", weights)
+        samples = user.file("samples.safetensors")
+        if samples is not None and captured.workload.samples:
+            session.send_file("samples.safetensors", samples)
+    model = session.scratch / "captured.pt2"
+    save_program(captured.program, model)
+    session.send_file("captured.pt2", model)
+    return {
+        "workload": captured.workload.model_dump(by_alias=True, mode="json"),
+        "inspection": inspection(captured),
+    }
+
+
+OPERATIONS = {"capture": capture}

@@ -1,0 +1,163 @@
+"""torch.compile with Inductor: compiled when called, at most once per kind of shape.
+
+The build compiles for the sizes of the workload and hands over the compiler's cache, so that a fresh process only
+traces. Refuses a model that compiles again and again over its own sizes: in service it would stall on each new one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from optimizer.compiling.availability import gpu_unavailable, no_compiler
+from optimizer.compiling.base import Backend, BackendOptions, Context, end_sizes, register_backend, serving_sizes
+from optimizer.compiling.contender import Contender
+from optimizer.compiling.engine_errors import engine_errors
+from optimizer.errors import FuseworksError
+
+ENTRY = "model.pt2"
+CACHE = "inductor_cache.tar"
+
+
+@register_backend
+class Inductor(Backend):
+    name: ClassVar[str] = "inductor"
+    title: ClassVar[str] = "torch.compile"
+    summary: ClassVar[str] = "Compiles the graph at its first call; needs a C++ compiler (or a GPU) where it serves."
+    formats: ClassVar[frozenset[str]] = frozenset({"pt2"})
+    libraries: ClassVar[tuple[str, ...]] = ("torch",)
+
+    class Options(BackendOptions):
+        mode: Literal["default", "max-autotune-no-cudagraphs"] = Field(
+            default="default", description="max-autotune times several implementations of each matrix product (minutes)."
+        )
+        freezing: bool = Field(default=False, description="Treat weights as constants: fold and pack them when compiling.")
+        shapes: Literal["dynamic", "static"] = Field(
+            default="dynamic", description="One kernel for all sizes of the dynamic dimensions, or one compile per size."
+        )
+        cuda_graphs: bool = Field(default=False, description="On a CUDA GPU: record the kernels once and replay them.")
+        max_compiles: int = Field(
+            default=8, ge=1, le=8, description="Refuse a model that compiles more often over the workload's sizes."
+        )
+
+    def unavailable(self, target: str = "cpu") -> str | None:
+        return gpu_unavailable(target) or no_compiler()
+
+    def prepare(self) -> None:
+        import torch._dynamo
+        import torch._inductor  # noqa: F401
+
+    def build(self, model: Path, options: Any, context: Context, out: Path) -> dict[str, Any]:
+        import shutil
+
+        from optimizer.compiling.inductor_setup import CACHE_VARIABLE, pack_cache
+
+        self._refuse_cuda_graphs(options, context)
+        shutil.copyfile(model, out / ENTRY)
+        contender, example = self._compiled(out / ENTRY, options, context)
+        sizes = [*serving_sizes(context.workload), *(end_sizes(context.workload) if options.shapes == "dynamic" else [])]
+        with engine_errors(self.title):
+            for one in sizes:
+                contender.call(example(one))
+        compiles = compile_count()
+        if compiles > options.max_compiles:
+            raise FuseworksError(
+                "compiling:user:refused",
+                engine=self.title,
+                text=f"it compiled {compiles} times over {len(sizes)} sizes of the workload ({options.max_compiles} allowed)",
+                remedy="Serve fewer sizes, pad to fixed ones, or use aot_inductor, which compiles once.",
+            )
+        import os
+
+        pack_cache(Path(os.environ[CACHE_VARIABLE]), out / CACHE)
+        return {
+            "entry": ENTRY,
+            "compiles": compiles,
+            "sizes": sizes,
+            "load": {
+                "options": _inductor_options(options),
+                "dynamic": None if options.shapes == "dynamic" else False,
+                "mark_dynamic": _dynamic_dims(context) if options.shapes == "dynamic" else [],
+                "cache": CACHE,
+            },
+        }
+
+    def load(self, artifact: Path | None, options: Any, context: Context) -> Contender:
+        import os
+
+        from optimizer.compiling.inductor_setup import CACHE_VARIABLE, unpack_cache
+
+        if artifact is None:
+            raise FuseworksError("compiling:ours:artifact", text=f"{self.title} has none to load")
+        self._refuse_cuda_graphs(options, context)
+        unpack_cache(artifact / CACHE, Path(os.environ[CACHE_VARIABLE]))
+        contender, example = self._compiled(artifact / ENTRY, options, context)
+        with engine_errors(self.title):
+            contender.call(example(serving_sizes(context.workload)[0]))  # tracing belongs to loading, not to the first call
+        return contender
+
+    def _compiled(self, model: Path, options: Any, context: Context) -> tuple[Any, Any]:
+        import torch
+        import torch._dynamo.config as dynamo
+
+        from optimizer.compiling.torch_program import contender_of, example_call, load_program, lowered, module_of
+
+        dynamo.recompile_limit = options.max_compiles + 1  # one beyond: so that the count can show what is refused
+        dynamo.fail_on_recompile_limit_hit = True  # else it would go on in eager without a word
+        exported = lowered(load_program(model), context)
+        compiled = torch.compile(
+            module_of(exported, context),
+            fullgraph=True,
+            dynamic=None if options.shapes == "dynamic" else False,
+            options=_inductor_options(options),
+        )
+        dims = _dynamic_dims(context) if options.shapes == "dynamic" else []
+        contender = contender_of(compiled, exported, context, prepare=lambda tensors: _mark(tensors, dims))
+
+        def example(sizes: dict[str, int]) -> Any:
+            staged = example_call(exported, context, sizes)
+            _mark(staged.tensors, dims)
+            return staged
+
+        return contender, example
+
+    def _refuse_cuda_graphs(self, options: Any, context: Context) -> None:
+        if options.cuda_graphs and context.device != "cuda":
+            raise FuseworksError(
+                "compiling:user:refused",
+                engine=self.title,
+                text=f"CUDA graphs need a CUDA GPU, and the target is {context.target}",
+                remedy="Leave cuda_graphs out, or run on a worker for cuda.",
+            )
+
+
+def compile_count() -> int:
+    """Graphs that Dynamo has traced in this process: one per compile."""
+    from torch._dynamo.utils import counters
+
+    return int(counters["stats"]["unique_graphs"])
+
+
+def _inductor_options(options: Any) -> dict[str, Any]:
+    """As torch.compile takes them: a mode and options may not be given together."""
+    found: dict[str, Any] = {"max_autotune": True} if options.mode != "default" else {}
+    if options.freezing:
+        found["freezing"] = True
+    if options.cuda_graphs:
+        found["triton.cudagraphs"] = True
+    return found
+
+
+def _dynamic_dims(context: Context) -> list[list[int]]:
+    """Per input: the positions of its dynamic dimensions."""
+    return [[i for i, size in enumerate(spec.shape) if isinstance(size, str)] for spec in context.workload.inputs]
+
+
+def _mark(tensors: list[Any], dims: list[list[int]]) -> None:
+    import torch
+
+    for tensor, dynamic in zip(tensors, dims, strict=False):
+        for dim in dynamic:
+            torch._dynamo.maybe_mark_dynamic(tensor, dim)

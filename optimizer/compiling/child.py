@@ -1,0 +1,140 @@
+"""Operations of a child that compiles or loads a candidate, and of the trusted one that seeds the toolchain."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import optimizer.compiling.errors  # noqa: F401
+from optimizer import machine
+from optimizer.children.session import Session
+from optimizer.compiling.base import BACKENDS, Backend, Context, resolve
+from optimizer.errors import FuseworksError
+from optimizer.spec import PrecisionStep, Workload
+
+Answer = tuple[dict[str, Any], list[np.ndarray]]
+
+
+def available(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
+    """{target?} → {backends: {name: null | reason}}."""
+    target = str(request.get("target") or "cpu")
+    return {"backends": {backend.name: backend.unavailable(target) for backend in BACKENDS}}, []
+
+
+def build(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
+    """{backend, options, precision, model, format, workload, threads, target, toolchain?} → {compile_s, details}; files."""
+    backend, options, context = _understood(session, request)
+    _make_ready(backend, context, request)
+    backend.prepare()
+    started = time.perf_counter()
+    model = _in_precision(backend, context)
+    out = session.scratch / "artifact"
+    out.mkdir()
+    details = backend.build(model, options, context, out)
+    compile_s = time.perf_counter() - started
+    for path in sorted(out.iterdir()):
+        session.send_file(path.name, path)
+        path.unlink()
+    return {"compile_s": compile_s, "details": {"inference_precision": context.precision_name, **details}}, []
+
+
+def load(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
+    """{backend, options, precision, artifact, model, upload?, upload_format?, weights?, seed?, format, workload, threads,
+    target} → {load_s, inference_precision, threads, libraries, rss_bytes_after_import}; `session.state["contender"]`."""
+    backend, options, context = _understood(session, request)
+    _make_ready(backend, context, request)
+    backend.prepare()
+    rss_bytes = _rss_bytes()
+    started = time.perf_counter()
+    artifact = Path(request["artifact"]) if request.get("artifact") else None
+    contender = backend.load(artifact, options, context)
+    session.state["contender"] = contender
+    return {
+        "load_s": time.perf_counter() - started,
+        "inference_precision": contender.inference_precision,
+        "threads": context.threads,
+        "libraries": machine.library_versions(("numpy", *backend.libraries)),
+        "rss_bytes_after_import": rss_bytes,
+    }, []
+
+
+def seed_toolchain(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
+    """{} → {seconds, isa, files}; the toolchain's files. For a trusted child only: what it leaves serves every upload."""
+    from optimizer.compiling.seeding import seed
+
+    return seed(session), []
+
+
+def _understood(session: Session, request: dict[str, Any]) -> tuple[Backend, Any, Context]:
+    format = "onnx" if request["format"] == "onnx" else "pt2"
+    backend, options = resolve(str(request["backend"]), dict(request.get("options") or {}), format)
+    precision = PrecisionStep.model_validate(request["precision"]) if request.get("precision") else None
+    context = Context(
+        workload=Workload.model_validate(request["workload"]),
+        threads=int(request["threads"]),
+        target=str(request.get("target") or "cpu"),
+        scratch=session.scratch,
+        format=format,  # type: ignore[arg-type]
+        model=Path(request["model"]),
+        precision=precision,
+        upload=Path(request["upload"]) if request.get("upload") else None,
+        upload_format=request.get("upload_format"),
+        weights=Path(request["weights"]) if request.get("weights") else None,
+        seed=int(request.get("seed") or 0),
+    )
+    reason = backend.unavailable(context.target)
+    if reason is not None:
+        text, _, remedy = reason.partition(": ")
+        raise FuseworksError("compiling:ours:unavailable", engine=backend.title, text=text, remedy=remedy)
+    return backend, options, context
+
+
+def _make_ready(backend: Backend, context: Context, request: dict[str, Any]) -> None:
+    """The process-wide settings of an engine. Set once per child: a child serves one candidate."""
+    if "torch" not in backend.libraries:
+        return
+    import torch
+
+    from optimizer.compiling.inductor_setup import set_up
+    from optimizer.compiling.torch_program import pin_precision
+
+    torch.set_num_threads(context.threads)
+    torch.set_grad_enabled(False)
+    pin_precision()
+    toolchain = request.get("toolchain")
+    if backend.name in {"inductor", "aot_inductor"}:
+        set_up(context.scratch, Path(toolchain) if toolchain else None)
+
+
+def _in_precision(backend: Backend, context: Context) -> Path:
+    """The model as the backend shall compile it: rewritten for a lower precision, unless the engine lowers it itself."""
+    if context.precision_name == "float32" or backend.own_precision:
+        return context.model
+    if context.format != "pt2":
+        raise FuseworksError(
+            "compiling:user:unsupported",
+            engine=backend.title,
+            text=f"an ONNX graph is not rewritten for {context.precision_name}, and this engine does not lower it by itself",
+        )
+    import torch
+
+    from optimizer.compiling.bfloat16 import to_bfloat16
+    from optimizer.compiling.torch_program import load_program, lowered
+
+    assert context.precision is not None
+    exported = to_bfloat16(lowered(load_program(context.model), context), context.precision.keep_float32)
+    path = context.scratch / "in_precision.pt2"
+    torch.export.save(exported, path)
+    return path
+
+
+def _rss_bytes() -> int:
+    import psutil
+
+    return int(psutil.Process().memory_info().rss)
+
+
+OPERATIONS = {"available": available, "build": build, "load": load, "seed_toolchain": seed_toolchain}

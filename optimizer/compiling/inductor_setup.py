@@ -1,0 +1,98 @@
+"""What Inductor and AOTInductor share: the compiler, the cache folder in the scratch, and the seeded toolchain.
+
+The toolchain is a read-only folder of flat files (ISA probes and precompiled headers, `/` written as `__`). It is
+linked into the scratch, so that 300 MB of headers cost no memory there; what is new is written beside the links. None
+of the keys hold a path, so it does not matter where the toolchain was made.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tarfile
+from pathlib import Path
+
+import torch._inductor.config as config
+from torch._inductor.runtime.cache_dir_utils import default_cache_dir
+
+from optimizer.compiling.availability import cpp_compiler
+
+CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
+CACHE_PREFIX, HEADERS_PREFIX = "cache__", "headers__"
+
+
+def set_up(scratch: Path, toolchain: Path | None = None) -> Path:
+    """Points the compilers at the scratch and gives the cache folder. Call before the first compile of the process."""
+    cache = scratch / "inductor"
+    os.environ[CACHE_VARIABLE] = str(cache)
+    cache.mkdir(parents=True, exist_ok=True)
+    compiler = cpp_compiler()
+    if compiler is not None:
+        config.cpp.cxx = (None, compiler)
+    # workers import torch each, and a sandbox counts processes: one model's kernels do not pay for that
+    config.compile_threads = 1
+    if shutil.which("openssl") is None:  # Inductor calls it to key precompiled headers, and fails without
+        config.cpp_cache_precompile_headers = False
+        config.aot_inductor.precompile_headers = False
+    if toolchain is not None:
+        link_toolchain(toolchain, cache)
+    return cache
+
+
+def headers_folder() -> Path:
+    """Inductor keeps precompiled headers here whatever its cache folder is: below TMPDIR, by the name in USER."""
+    return Path(default_cache_dir()) / "precompiled_headers"
+
+
+def link_toolchain(toolchain: Path, cache: Path) -> int:
+    """Links every file of the toolchain to where Inductor looks for it; gives their number."""
+    linked = 0
+    for source in sorted(toolchain.iterdir()):
+        for prefix, folder in ((CACHE_PREFIX, cache), (HEADERS_PREFIX, headers_folder())):
+            if source.name.startswith(prefix):
+                target = folder / source.name.removeprefix(prefix).replace("__", "/")
+                target.parent.mkdir(parents=True, exist_ok=True)
+                if not target.exists():
+                    target.symlink_to(source)
+                    linked += 1
+    return linked
+
+
+def toolchain_files(cache: Path) -> dict[str, Path]:
+    """What a seeded process leaves that another model can use: flat name to file."""
+    found = {}
+    probes = [p for p in cache.glob("*/*.so") if (p.with_suffix(".cpp")).exists() and not p.name.endswith(".main.so")]
+    for probe in probes:
+        for path in (probe, probe.with_suffix(".cpp")):
+            found[CACHE_PREFIX + _flat(path, cache)] = path
+    headers = headers_folder()
+    for path in sorted(headers.glob("*.h*")):
+        found[HEADERS_PREFIX + _flat(path, headers)] = path
+    return found
+
+
+def _flat(path: Path, folder: Path) -> str:
+    return path.relative_to(folder).as_posix().replace("/", "__")
+
+
+# ---- a compiled model's own cache --------------------------------------------------------------------------------------
+
+
+def pack_cache(cache: Path, out: Path) -> None:
+    """The cache of one compiled model: graphs, wrappers and kernels, without the toolchain's links and the locks."""
+    with tarfile.open(out, "w") as archive:
+        for path in sorted(cache.rglob("*")):
+            if path.is_file() and not path.is_symlink() and path.suffix not in {".lock", ".gch", ".o"}:
+                archive.add(path, path.relative_to(cache).as_posix(), filter=_anonymous)
+
+
+def unpack_cache(archive: Path, cache: Path) -> None:
+    with tarfile.open(archive) as opened:
+        opened.extractall(cache, filter="data")
+
+
+def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = ""
+    entry.mtime = 0
+    return entry

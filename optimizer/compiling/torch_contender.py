@@ -1,0 +1,66 @@
+"""A contender whose inputs and outputs are torch tensors. Gradients are off: set once by `compiling.load`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+
+from optimizer.compiling.contender import as_declared
+from optimizer.spec import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """Tensors in the workload's order, and the same tensors as the arguments of a call."""
+
+    tensors: list[torch.Tensor]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+@dataclass
+class TorchContender:
+    """`in_spec` is the call's structure where the captured model does not simply take its inputs one by one."""
+
+    function: Callable[..., Any]
+    workload: Workload
+    device: str = "cpu"
+    inference_precision: str = "float32"
+    in_spec: pytree.TreeSpec | None = None
+    prepare: Callable[[list[torch.Tensor]], None] | None = None
+
+    def stage(self, arrays: Sequence[np.ndarray]) -> Staged:
+        tensors = [
+            # torch.tensor copies, into memory aligned as torch aligns it: the caller's may be read-only or unaligned
+            torch.tensor(as_declared(spec, array), dtype=getattr(torch, spec.dtype), device=self.device)
+            for spec, array in zip(self.workload.inputs, arrays, strict=True)
+        ]
+        if self.prepare is not None:
+            self.prepare(tensors)
+        if self.in_spec is None:
+            return Staged(tensors, tuple(tensors), {})
+        args, kwargs = pytree.tree_unflatten(tensors, self.in_spec)
+        return Staged(tensors, tuple(args), dict(kwargs))
+
+    def call(self, native: Staged) -> Any:
+        return self.function(*native.args, **native.kwargs)
+
+    def outputs(self, native_outputs: Any) -> list[np.ndarray]:
+        return [to_numpy(leaf) for leaf in pytree.tree_leaves(native_outputs) if isinstance(leaf, torch.Tensor)]
+
+    def inputs_after(self, native: Staged) -> list[np.ndarray]:
+        return [to_numpy(tensor) for tensor in native.tensors]
+
+
+def to_numpy(tensor: torch.Tensor) -> np.ndarray:
+    """A copy that may travel."""
+    tensor = tensor.detach()
+    if tensor.dtype in (torch.float16, torch.bfloat16):
+        tensor = tensor.float()
+    array: np.ndarray = np.array(tensor.cpu().numpy(), copy=True, order="C")
+    return array

@@ -1,0 +1,95 @@
+"""The answer as it grows: what is known so far becomes a Result at any moment, so that a late failure loses nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from optimizer.coordinator.context import RunContext
+from optimizer.errors import FuseworksError
+from optimizer.result import (
+    AblationRow,
+    Artifact,
+    BestPeer,
+    Comparison,
+    Conditions,
+    Evaluation,
+    Finding,
+    Inspection,
+    OutputNumerics,
+    Problem,
+    Profile,
+    Result,
+    Rewrite,
+    RunStatus,
+    Verdict,
+)
+from optimizer.spec import Workload
+
+
+@dataclass
+class Answer:
+    """Filled by the stages; `result` reads it."""
+
+    summary: str = ""
+    workload: Workload | None = None
+    inspection: Inspection | None = None
+    profile: Profile | None = None
+    findings: list[Finding] = field(default_factory=list)
+    rewrites: list[Rewrite] = field(default_factory=list)
+    evaluations: dict[str, Evaluation] = field(default_factory=dict)
+    comparisons: list[Comparison] = field(default_factory=list)
+    ablation: list[AblationRow] = field(default_factory=list)
+    numerics: list[OutputNumerics] = field(default_factory=list)
+    winner: str | None = None
+    best_peer: BestPeer | None = None
+    baseline_ms: float | None = None
+    best_ms: float | None = None
+    same_settings: Comparison | None = None
+    as_deployed: Comparison | None = None
+    over_best_peer: Comparison | None = None
+    conditions: Conditions | None = None
+    recipe: dict[str, Any] | None = None
+    recipe_digest: str | None = None
+    artifacts: list[Artifact] = field(default_factory=list)
+    samples: dict[str, list[float]] = field(default_factory=dict)
+
+    def file(self, evaluation: Evaluation) -> None:
+        self.evaluations[evaluation.candidate.name] = evaluation
+
+    def result(self, context: RunContext, status: RunStatus, error: FuseworksError | None = None) -> Result:
+        same, deployed = self.same_settings, self.as_deployed
+        verdict: Verdict | None = same.verdict if same else None
+        return Result(
+            purpose=context.spec.purpose,
+            status=status,
+            summary=self.summary or (error.message if error else ""),
+            baseline_ms=self.baseline_ms,
+            best_ms=self.best_ms,
+            speedup=same.speedup if same else None,
+            speedup_ci=same.interval if same else None,
+            speedup_as_deployed=deployed.speedup if deployed else None,
+            speedup_as_deployed_ci=deployed.interval if deployed else None,
+            verdict=verdict,
+            best_peer=self.best_peer,
+            speedup_over_best_peer=self.over_best_peer.speedup if self.over_best_peer else None,
+            winner=self.winner,
+            numerics=self.numerics,
+            candidates=list(self.evaluations.values()),
+            rewrites=self.rewrites,
+            ablation=self.ablation,
+            comparisons=self.comparisons,
+            findings=self.findings,
+            profile=self.profile,
+            inspection=self.inspection,
+            workload=self.workload,
+            conditions=self.conditions,
+            recipe=self.recipe,
+            recipe_digest=self.recipe_digest,
+            artifacts=self.artifacts,
+            problem=Problem.model_validate(error.document()) if error else None,
+            sandbox=context.sandbox,
+            seed=context.seed,
+            elapsed_s=round(context.events.elapsed_s(), 3),
+            stages_s={stage: round(seconds, 3) for stage, seconds in context.events.stages_s.items()},
+        )

@@ -1,0 +1,97 @@
+"""What every step of a run shares: the spec, the clock, the folders, the machine, and the way to start children."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from optimizer import machine, runtime_settings
+from optimizer.coordinator.events import Emitter
+from optimizer.sandbox import Child, ChildSpec, Limits, start
+from optimizer.spec import RunSpec, RuntimeSettings
+
+BUILD_TIMEOUT_S = 600.0
+LOAD_TIMEOUT_S = 300.0
+
+
+@dataclass
+class RunContext:
+    """One per run. `work` is private scratch of the coordinator; `out` is what the user gets."""
+
+    spec: RunSpec
+    work: Path
+    out: Path
+    events: Emitter
+    seed: int
+    threads: int
+    toolchain: Path | None = None
+    sandbox: str = ""
+    _counter: int = field(default=0)
+
+    @property
+    def target(self) -> str:
+        return self.spec.target
+
+    def remaining_s(self) -> float:
+        return self.spec.policy.budget_s - self.events.elapsed_s()
+
+    def rng(self, *key: int) -> np.random.Generator:
+        """A generator of its own for each purpose, all derived from the run's seed."""
+        return np.random.default_rng([self.seed, *key])
+
+    def folder(self, name: str) -> Path:
+        """A new folder below `work`."""
+        self._counter += 1
+        folder = self.work / f"{self._counter:03d}-{name}"
+        folder.mkdir(parents=True)
+        return folder
+
+    def threads_of(self, settings: RuntimeSettings) -> int:
+        return settings.threads or self.threads
+
+    def child(
+        self,
+        name: str,
+        inputs: dict[str, Path] | None = None,
+        settings: RuntimeSettings | None = None,
+        *,
+        trusted: bool = False,
+        extra_environment: dict[str, str] | None = None,
+    ) -> Child:
+        """Starts a child in the run's sandbox, with the process environment of `settings`."""
+        settings = settings or RuntimeSettings()
+        environment: dict[str, str] = runtime_settings.environment(settings, self.threads_of(settings))
+        environment.update(extra_environment or {})
+        child = start(
+            ChildSpec(
+                name=name,
+                inputs=inputs or {},
+                environment=environment,
+                limits=_limits(),
+                trusted=trusted or self.spec.trusted,
+            )
+        )
+        if not trusted:
+            self.sandbox = getattr(child, "sandbox", self.sandbox)
+        return child
+
+
+def _limits() -> Limits:
+    """Memory: what the machine has, less a quarter for the coordinator and the other (paused) children."""
+    total: int = machine.memory_bytes()
+    return Limits(memory_bytes=max(2 << 30, int(total * 0.75)))
+
+
+def seed_of(spec: RunSpec) -> int:
+    return spec.policy.seed if spec.policy.seed is not None else secrets.randbits(32)
+
+
+def default_threads(spec: RunSpec) -> int:
+    threads: int = spec.policy.threads or runtime_settings.default_threads()
+    return threads
+
+

@@ -1,0 +1,195 @@
+"""What every run that measures sets up once: capture, engines, toolchain, profile, rewrites, reference, baseline."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from optimizer import inputs, machine, runtime_settings
+from optimizer.compiling.base import BACKENDS
+from optimizer.compiling.toolchain import default_folder, toolchain_cache
+from optimizer.coordinator.answer import Answer
+from optimizer.coordinator.capture import Captured, capture
+from optimizer.coordinator.context import RunContext
+from optimizer.coordinator.workshop import Workshop
+from optimizer.diagnosing.base import Evidence, diagnose
+from optimizer.errors import FuseworksError
+from optimizer.result import Candidate, Conditions, Profile
+from optimizer.sandbox import Child, start
+from optimizer.spec import BackendStep, RuntimeSettings, Workload
+from optimizer.verifying.verify import Verifier
+
+PROFILE_CALLS = 5
+TUNED = RuntimeSettings(allocator="glibc-no-trim", huge_pages=True)
+
+
+@dataclass
+class Bench:
+    """One captured model with everything that judges its candidates. `close` ends the children it keeps."""
+
+    context: RunContext
+    captured: Captured
+    shop: Workshop
+    answer: Answer
+    reference: Child | None = None
+    verifier: Verifier | None = None
+
+    @property
+    def workload(self) -> Workload:
+        return self.captured.workload
+
+    def baseline(self, settings: RuntimeSettings) -> Candidate:
+        runtime = [] if settings == RuntimeSettings() else [{"runtime": settings}]
+        return Candidate.model_validate(
+            {
+                "name": "baseline",
+                "peer": True,
+                "why": "the upload as its own framework runs it",
+                "steps": [*runtime, BackendStep(backend=self.captured.baseline_backend)],
+            }
+        )
+
+    def close(self) -> None:
+        if self.reference is not None:
+            self.reference.kill()
+            self.reference = None
+
+
+def prepare(context: RunContext, answer: Answer, model: Path) -> Bench:
+    """Captures. Raises FuseworksError."""
+    captured = capture(context, model, context.spec.workload)
+    answer.workload, answer.inspection = captured.workload, captured.inspection
+    return Bench(context, captured, Workshop(context, captured), answer)
+
+
+def backends(context: RunContext, captured: Captured) -> dict[str, str | None]:
+    """Engines that read this format: None when usable here, else why not."""
+    return {b.name: b.unavailable(context.target) for b in BACKENDS if captured.format in b.formats}
+
+
+def ready_toolchain(context: RunContext) -> None:
+    """The compile cache of this host, seeded by a trusted child when it is not there yet."""
+
+    def announced(spec: Any) -> Child:
+        context.events.emit("compiling", "Preparing this machine's C++ toolchain cache (once per machine, about a minute)")
+        return start(spec)
+
+    cache = toolchain_cache(announced)
+    if cache is None:
+        context.events.emit("log", "No C++ compiler: Inductor and AOTInductor are left out. Install g++ to have them.")
+        return
+    context.toolchain = cache.folder
+
+
+def roofs(context: RunContext) -> dict[str, Any]:
+    """What this machine can do at best, measured once per host and thread count."""
+    fixed = machine.fixed_conditions(target=context.target, threads=context.threads)
+    file = default_folder() / f"roofs-{machine.fingerprint(fixed)[:16]}.json"
+    try:
+        document: dict[str, Any] = json.loads(file.read_text())
+        return document
+    except (OSError, ValueError):
+        context.events.emit("profiling", "Measuring this machine's bandwidth and GEMM rate (once per machine)")
+    with context.child("roofs", trusted=True) as child:
+        measured = child.call("benchmarking.roofs", timeout_s=120.0, threads=context.threads).fields
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_suffix(".partial")
+    partial.write_text(json.dumps(measured))
+    partial.replace(file)
+    return measured
+
+
+def profile(bench: Bench) -> None:
+    """Profiles the baseline in its default settings."""
+    context = bench.context
+    with context.events.stage("profiling", "Profiling the baseline, operation by operation"):
+        measured_roofs = roofs(context)
+        built = bench.shop.build(bench.baseline(RuntimeSettings()))
+        arrays = inputs.draw(bench.workload, bench.workload.sizes(), context.rng(1))
+        with bench.shop.load(built, RuntimeSettings(), name="profile").child as child:
+            reply = child.call(
+                "profiling.profile",
+                arrays,
+                timeout_s=300.0,
+                calls=PROFILE_CALLS,
+                model=child.path("model"),
+                format=bench.captured.format,
+                threads=context.threads,
+                roofs=measured_roofs,
+            )
+        try:
+            found = Profile.model_validate(reply.fields["profile"])
+        except (KeyError, ValidationError) as error:
+            raise FuseworksError("child:user:bad-answer", text=f"the profile is not valid: {error}") from error
+    bench.answer.profile = found
+    top = sorted(found.operations, key=lambda row: -row.self_ms)[:3]
+    context.events.emit(
+        "profiling",
+        f"{found.total_ms:.2f} ms a call under the profiler; most of it: "
+        + ", ".join(f"{row.op} {row.share:.0%}" for row in top),
+    )
+
+
+def find_rewrites(bench: Bench) -> None:
+    with bench.context.events.stage("optimizing", "Matching every pass against the graph"):
+        bench.answer.rewrites = bench.shop.rewrite(None).rewrites
+    applied = [f"{r.pass_} ({len(r.applied)})" for r in bench.answer.rewrites if r.applied]
+    bench.context.events.emit("optimizing", "Rewrites that fit: " + (", ".join(applied) or "none"))
+
+
+def find_causes(bench: Bench) -> None:
+    with bench.context.events.stage("diagnosing", "Looking for what holds the model back"):
+        bench.answer.findings = diagnose(
+            Evidence(
+                profile=bench.answer.profile,
+                rewrites=bench.answer.rewrites,
+                dynamic_batch=bool(bench.workload.dims),
+                notes=bench.captured.inspection.notes,
+            )
+        )
+    for finding in bench.answer.findings:
+        bench.context.events.emit("diagnosing", finding.title, severity=finding.severity)
+
+
+def make_verifier(bench: Bench) -> Verifier:
+    """Starts the float64 reference and asks it and the baseline everything that candidates will be asked."""
+    context, captured = bench.context, bench.captured
+    with context.events.stage("verifying", "Computing the float64 reference and the baseline's own errors"):
+        bench.reference = context.child("reference", {"model": captured.model})
+        bench.reference.call(
+            "verifying.load_reference", timeout_s=300.0, model=bench.reference.path("model"), format=captured.format
+        )
+        names = [str(o.get("name")) for o in captured.inspection.outputs]
+        bench.verifier = Verifier(
+            captured.workload, context.spec.policy, context.rng(2), bench.reference, output_names=names or None
+        )
+        built = bench.shop.build(bench.baseline(RuntimeSettings()))
+        with bench.shop.load(built, RuntimeSettings(), name="baseline").child as child:
+            bench.verifier.prepare(child)
+        bench.reference.pause()
+    return bench.verifier
+
+
+def honoured_settings(context: RunContext) -> RuntimeSettings:
+    """The runtime settings worth proposing here: those of TUNED that this machine honours."""
+    if not context.spec.policy.runtime_settings:
+        return RuntimeSettings()
+    reasons = runtime_settings.available()["reasons"]
+    return RuntimeSettings(
+        allocator="default" if reasons["allocator"] else TUNED.allocator,
+        huge_pages=TUNED.huge_pages and not reasons["huge_pages"],
+    )
+
+
+def conditions(context: RunContext, settings: RuntimeSettings, libraries: dict[str, str] | None = None) -> Conditions:
+    fixed = machine.fixed_conditions(
+        target=context.target,
+        threads=context.threads_of(settings),
+        settings=settings.model_dump(exclude_defaults=True, mode="json"),
+        libraries=libraries,
+    )
+    return Conditions(fixed=fixed, observed=machine.observed_conditions(), fingerprint=machine.fingerprint(fixed))

@@ -1,0 +1,70 @@
+"""Runs one spec from beginning to end: the only place where exceptions become a run's status.
+
+The user's error is `failed`, ours and anything unforeseen is `errored` with its traceback in the log; partial answers
+are kept. Leaves `result.json` in `out`.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from optimizer.coordinator import compare, inspect, optimize, replay
+from optimizer.coordinator.answer import Answer
+from optimizer.coordinator.context import RunContext, default_threads, seed_of
+from optimizer.coordinator.events import Emitter, Sink
+from optimizer.errors import FuseworksError
+from optimizer.result import Result, RunStatus
+from optimizer.spec import Purpose, RunSpec
+
+PURPOSES: dict[Purpose, Callable[[RunContext, Answer], None]] = {
+    Purpose.INSPECT: inspect.inspect,
+    Purpose.OPTIMIZE: optimize.optimize,
+    Purpose.REPLAY: replay.replay,
+    Purpose.COMPARE: compare.compare,
+}
+
+
+def execute(spec: RunSpec, sink: Sink) -> Result:
+    """Works the spec and returns what `result.json` says. Raises nothing but KeyboardInterrupt and the like."""
+    out = Path(spec.out).absolute()
+    out.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix="fuseworks-run-"))
+    events = Emitter(sink, spec.policy.budget_s)
+    context = RunContext(
+        spec=spec, work=work, out=out, events=events, seed=seed_of(spec), threads=default_threads(spec)
+    )
+    answer = Answer()
+    try:
+        result = _work(context, answer)
+    except BaseException:
+        _write(answer.result(context, RunStatus.CANCELLED), out)
+        raise
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    _write(result, out)
+    events.emit("finished", result.summary, status=result.status.value)
+    return result
+
+
+def _work(context: RunContext, answer: Answer) -> Result:
+    try:
+        PURPOSES[context.spec.purpose](context, answer)
+        return answer.result(context, RunStatus.SUCCEEDED)
+    except FuseworksError as error:
+        context.events.emit("log", str(error), detail=error.detail or "")
+        status = RunStatus.ERRORED if error.side == "ours" else RunStatus.FAILED
+        return answer.result(context, status, error)
+    except Exception:  # the run's boundary: what nobody foresaw is ours, and its traceback is kept
+        unforeseen = FuseworksError("child:ours:unexpected", detail=traceback.format_exc())
+        context.events.emit("log", str(unforeseen), detail=unforeseen.detail or "")
+        return answer.result(context, RunStatus.ERRORED, unforeseen)
+
+
+def _write(result: Result, out: Path) -> None:
+    partial = out / ".result.json.partial"
+    partial.write_text(result.model_dump_json(by_alias=True, indent=2) + "\n")
+    partial.replace(out / "result.json")

@@ -1,0 +1,192 @@
+"""Makes candidates runnable: rewrites the graph, builds the artifact, starts a child with it loaded. All memoised."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from optimizer.coordinator.capture import Captured
+from optimizer.coordinator.context import BUILD_TIMEOUT_S, LOAD_TIMEOUT_S, RunContext
+from optimizer.errors import FuseworksError
+from optimizer.result import Candidate, Rewrite
+from optimizer.sandbox import Child
+from optimizer.spec import BackendStep, PassStep, PrecisionStep, RuntimeSettings, RuntimeStep, dump_step
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A candidate's steps, taken apart by kind."""
+
+    settings: RuntimeSettings
+    passes: tuple[PassStep, ...]
+    precision: PrecisionStep | None
+    backend: BackendStep
+
+    @classmethod
+    def of(cls, candidate: Candidate) -> Plan:
+        settings, passes, precision, backend = RuntimeSettings(), [], None, None
+        for step in candidate.steps:
+            if isinstance(step, RuntimeStep):
+                settings = step.runtime
+            elif isinstance(step, PassStep):
+                passes.append(step)
+            elif isinstance(step, PrecisionStep):
+                precision = step
+            else:
+                backend = step
+        if backend is None:
+            raise ValueError(f"candidate {candidate.name} has no backend step")
+        return cls(settings, tuple(passes), precision, backend)
+
+    @property
+    def precision_name(self) -> str:
+        return self.precision.precision if self.precision else "float32"
+
+    def build_key(self) -> str:
+        """Everything that decides the artifact: not the settings of the process."""
+        steps = [*self.passes, *([self.precision] if self.precision else []), self.backend]
+        return json.dumps([dump_step(step) for step in steps], sort_keys=True)
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    model: Path
+    rewrites: list[Rewrite]
+
+
+@dataclass(frozen=True)
+class Built:
+    """An artifact with what it took. `folder` is None for a backend that runs the graph as it is."""
+
+    plan: Plan
+    model: Path
+    folder: Path | None
+    compile_s: float
+    artifact_bytes: int
+    details: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A child with a contender in it, ready to be called."""
+
+    child: Child
+    load_s: float
+    inference_precision: str
+    libraries: dict[str, str]
+
+
+class Workshop:
+    """One per captured model."""
+
+    def __init__(self, context: RunContext, captured: Captured) -> None:
+        self.context = context
+        self.captured = captured
+        self._rewritten: dict[str, Rewritten] = {"[]": Rewritten(captured.model, [])}
+        self._built: dict[str, Built] = {}
+
+    def rewrite(self, passes: tuple[PassStep, ...] | None) -> Rewritten:
+        """Runs the passes in a child; None means every pass in its standard order. Raises FuseworksError."""
+        steps = None if passes is None else [dump_step(step) for step in passes]
+        key = json.dumps(steps, sort_keys=True)
+        if key not in self._rewritten:
+            folder = self.context.folder("rewritten")
+            with self.context.child("rewrite", {"model": self.captured.model}) as child:
+                reply = child.call(
+                    "optimizing.rewrite",
+                    timeout_s=BUILD_TIMEOUT_S,
+                    collect=folder,
+                    model=child.path("model"),
+                    format=self.captured.format,
+                    passes=steps,
+                    workload=self._workload(),
+                )
+            model = folder / f"rewritten.{self.captured.format}"
+            try:
+                rewrites = [Rewrite.model_validate(r) for r in reply.fields["rewrites"]]
+            except (KeyError, TypeError, ValidationError) as error:
+                raise FuseworksError("child:user:bad-answer", text=f"bad rewrites: {error}") from error
+            self._rewritten[key] = Rewritten(model if model.exists() else self.captured.model, rewrites)
+        return self._rewritten[key]
+
+    def build(self, candidate: Candidate) -> Built:
+        """Rewrites and compiles. Raises FuseworksError."""
+        plan = Plan.of(candidate)
+        key = plan.build_key()
+        if key not in self._built:
+            model = self.rewrite(plan.passes).model
+            folder = self.context.folder(f"built-{plan.backend.backend}")
+            inputs = {"model": model}
+            if self.context.toolchain is not None:
+                inputs["toolchain"] = self.context.toolchain
+            with self.context.child("build", inputs) as child:
+                reply = child.call(
+                    "compiling.build",
+                    timeout_s=BUILD_TIMEOUT_S,
+                    collect=folder,
+                    backend=plan.backend.backend,
+                    options=plan.backend.options,
+                    precision=dump_step(plan.precision) if plan.precision else None,
+                    model=child.path("model"),
+                    toolchain=child.path("toolchain") if "toolchain" in inputs else None,
+                    format=self.captured.format,
+                    workload=self._workload(),
+                    threads=self.context.threads_of(plan.settings),
+                    target=self.context.target,
+                )
+            sizes = [f.stat().st_size for f in folder.iterdir()]
+            compile_s = reply.fields.get("compile_s")
+            self._built[key] = Built(
+                plan=plan,
+                model=model,
+                folder=folder if sizes else None,
+                compile_s=float(compile_s) if isinstance(compile_s, (int, float)) else 0.0,
+                artifact_bytes=sum(sizes),
+                details=dict(reply.fields.get("details") or {}),
+            )
+        return self._built[key]
+
+    def load(self, built: Built, settings: RuntimeSettings, *, name: str = "contender") -> Loaded:
+        """Starts a fresh process under `settings` with the artifact in it. Raises FuseworksError."""
+        inputs: dict[str, Path] = {"model": built.model}
+        if built.folder is not None:
+            inputs["artifact"] = built.folder
+        as_uploaded = self.captured.weights is not None and built.plan.backend.backend == "eager" and not built.plan.passes
+        if as_uploaded:
+            inputs["upload"] = self.captured.upload
+            assert self.captured.weights is not None
+            inputs["weights"] = self.captured.weights
+        child = self.context.child(name, inputs, settings)
+        try:
+            reply = child.call(
+                "compiling.load",
+                timeout_s=LOAD_TIMEOUT_S,
+                backend=built.plan.backend.backend,
+                options=built.plan.backend.options,
+                precision=dump_step(built.plan.precision) if built.plan.precision else None,
+                **{name: child.path(name) if name in inputs else None for name in ("artifact", "model", "upload", "weights")},
+                upload_format=self.captured.upload_format,
+                seed=self.context.seed,
+                format=self.captured.format,
+                workload=self._workload(),
+                threads=self.context.threads_of(settings),
+                target=self.context.target,
+            )
+        except BaseException:
+            child.kill()
+            raise
+        fields: dict[str, Any] = reply.fields
+        return Loaded(
+            child=child,
+            load_s=float(fields.get("load_s") or 0.0),
+            inference_precision=str(fields.get("inference_precision")),
+            libraries={str(k): str(v) for k, v in dict(fields.get("libraries") or {}).items()},
+        )
+
+    def _workload(self) -> dict[str, Any]:
+        document: dict[str, Any] = self.captured.workload.model_dump(by_alias=True, mode="json")
+        return document

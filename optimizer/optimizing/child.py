@@ -1,0 +1,69 @@
+"""Operations of a child that rewrites graphs: `optimizing.rewrite` and `optimizing.manifest`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import optimizer.optimizing.errors  # noqa: F401
+from optimizer.children.session import Session
+from optimizer.errors import FuseworksError
+from optimizer.optimizing.base import run_passes, standard_order
+from optimizer.optimizing.graph import Graph
+from optimizer.result import Rewrite
+
+Answer = tuple[dict[str, Any], list[np.ndarray]]
+
+
+def rewrite(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
+    """{model, format: pt2|onnx, passes: [{pass, options}] | null} → {rewrites}; file `rewritten.*` if anything applied."""
+    passes = request.get("passes")
+    if request["format"] == "onnx":
+        from optimizer.optimizing.onnx_passes import rewrite_onnx
+
+        out = session.scratch / "rewritten.onnx"
+        rewrites = rewrite_onnx(Path(request["model"]), passes, out)
+    else:
+        out = session.scratch / "rewritten.pt2"
+        rewrites = rewrite_pt2(Path(request["model"]), passes, out)
+    if any(r.applied for r in rewrites):
+        session.send_file(out.name, out)
+        out.unlink()
+    return {"rewrites": [r.model_dump(by_alias=True, mode="json") for r in rewrites]}, []
+
+
+def rewrite_pt2(model: Path, passes: list[dict[str, Any]] | None, out: Path) -> list[Rewrite]:
+    """Runs the passes (None: all, standard order) and saves the program to `out` if anything was applied.
+
+    Raises FuseworksError `optimizing:user:bad-model`, `optimizing:user:unknown-pass`, `optimizing:user:bad-options`.
+    """
+    _register_custom_operations()
+    try:
+        exported = torch.export.load(model)
+    except Exception as error:  # whatever the file does to the loader, it is the file's fault
+        raise FuseworksError("optimizing:user:bad-model", text=f"{type(error).__name__}: {error}"[:1000]) from error
+    graph = Graph.from_exported(exported)
+    steps = None if passes is None else [(str(p["pass"]), dict(p.get("options") or {})) for p in passes]
+    with torch.no_grad():
+        rewrites = run_passes(graph, steps)
+        if any(r.applied for r in rewrites):
+            torch.export.save(graph.to_exported(), out)
+    return rewrites
+
+
+def manifest(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
+    """{} → {passes: [{name, title, summary, options_schema, numerics, order, identity}]} in standard order."""
+    return {"passes": [p.manifest() for p in standard_order()]}, []
+
+
+def _register_custom_operations() -> None:
+    """A program that was rewritten before may hold the library's custom operations: they must exist before loading."""
+    from kernels import KERNELS
+
+    KERNELS.load()
+
+
+OPERATIONS = {"rewrite": rewrite, "manifest": manifest}

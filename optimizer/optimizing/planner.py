@@ -1,0 +1,171 @@
+"""Proposes candidates from what the graph, the machine and the policy show. Pure: it starts nothing and times nothing.
+
+A rewrite is a proposal and a measurement decides, per model: merging tables gains on one ranker and loses on the next.
+So the planner proposes every engine alone (the peers), every engine with all rewrites that applied, and, once an engine
+leads, that engine without each rewrite in turn. What it does not propose it names, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from optimizer.result import Candidate, Rewrite
+from optimizer.spec import BackendStep, PassStep, Policy, PrecisionStep, RuntimeSettings, RuntimeStep, Step, dump_step
+
+# Cheap builds first: an early leader makes the rest of the budget better spent.
+BACKEND_ORDER = ("eager", "openvino", "onnxruntime", "aot_inductor", "inductor")
+# Engines whose own default deserves a second try. ONNX Runtime's levels can each lose (or be wrong) on some model.
+OPTION_VARIANTS: dict[str, list[dict[str, object]]] = {"onnxruntime": [{"level": "extended"}, {"level": "basic"}]}
+# Exact passes that clean the graph up so that others match; alone they rarely change what a compiler emits.
+TIDYING = frozenset(
+    {"remove_noops", "eliminate_common_subexpressions", "hoist_constants", "constant_folding", "dead_code"}
+)
+# What a rewritten graph is worth trying on first: where fused code is generated from it.
+REWRITTEN_ORDER = ("aot_inductor", "openvino", "onnxruntime", "eager", "inductor")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known before anything was compiled."""
+
+    format: str
+    baseline_backend: str
+    backends: dict[str, str | None]  # name: None when it can be used, else why not
+    rewrites: Sequence[Rewrite]
+    settings: RuntimeSettings
+    policy: Policy
+    bfloat16_refusal: str | None
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A candidate that is not tried, and why."""
+
+    candidate: Candidate
+    reason: str
+
+
+@dataclass
+class Planner:
+    facts: Facts
+    dropped: list[Dropped] = field(default_factory=list)
+
+    def baseline(self, settings: RuntimeSettings | None = None) -> Candidate:
+        """The upload as its own framework runs it, under `settings` (default: those of the candidates)."""
+        settings = self.facts.settings if settings is None else settings
+        name = "baseline" if settings == self.facts.settings else "baseline (default settings)"
+        return Candidate(
+            name=name,
+            steps=[*_runtime(settings), BackendStep(backend=self.facts.baseline_backend)],
+            peer=True,
+            why="the upload as its own framework runs it",
+        )
+
+    def peers(self) -> list[Candidate]:
+        """Each engine that a user could pick, without our rewrites."""
+        candidates = []
+        for backend in self._usable(BACKEND_ORDER, peer=True):
+            if backend == self.facts.baseline_backend:
+                continue
+            candidates.append(self._candidate(backend, (), peer=True, why="an engine without rewrites"))
+        if self.facts.format == "onnx" and self.facts.baseline_backend in self.facts.backends:
+            for options in OPTION_VARIANTS.get(self.facts.baseline_backend, []):
+                candidates.append(
+                    self._candidate(
+                        self.facts.baseline_backend, (), peer=True, options=options, why="another level of the runtime"
+                    )
+                )
+        return candidates
+
+    def rewritten(self) -> list[Candidate]:
+        """Each engine on the graph with every rewrite that applied."""
+        passes = self.passes()
+        if not passes:
+            return []
+        why = "rewrites applied: " + ", ".join(step.pass_ for step in passes)
+        return [self._candidate(backend, passes, why=why) for backend in self._usable(REWRITTEN_ORDER)]
+
+    def low_precision(self) -> list[Candidate]:
+        """bfloat16, where the policy allows it and the processor has it."""
+        wanted = "bfloat16" in self.facts.policy.precisions
+        candidates = [
+            self._candidate(backend, passes, precision="bfloat16", why="bfloat16 is allowed by the policy", peer=not passes)
+            for passes in ([self.passes(), ()] if self.passes() else [()])
+            for backend in self._usable(("openvino", "aot_inductor", "inductor"))
+        ]
+        if wanted and self.facts.bfloat16_refusal is None:
+            return candidates
+        if wanted:
+            reason = self.facts.bfloat16_refusal or ""
+            self.dropped += [Dropped(candidate, reason) for candidate in candidates]
+        return []
+
+    def without_settings(self, best: Candidate) -> Candidate | None:
+        """The leader in a process with default settings."""
+        steps = [step for step in best.steps if not isinstance(step, RuntimeStep)]
+        if len(steps) == len(best.steps):
+            return None
+        return Candidate(name=f"{best.name} - runtime settings", steps=steps, why="what the settings give", peer=best.peer)
+
+    def leave_one_out(self, best: Candidate) -> list[tuple[list[Step], Candidate]]:
+        """The leader without each of its rewrites in turn; the tidying ones, which only prepare others, go together.
+
+        Those that change the arithmetic come first: they are known to lose on some models.
+        """
+        weight = {r.pass_: (r.numerics == "exact", -len(r.applied)) for r in self.facts.rewrites}
+        steps = [step for step in best.steps if isinstance(step, PassStep)]
+        groups = [[step] for step in steps if step.pass_ not in TIDYING]
+        groups.sort(key=lambda group: weight.get(group[0].pass_, (True, 0)))
+        tidying = [step for step in steps if step.pass_ in TIDYING]
+        out: list[tuple[list[Step], Candidate]] = []
+        for group in [*groups, *([tidying] if tidying else [])]:
+            label = "tidying" if group is tidying else group[0].pass_
+            rest = [step for step in best.steps if step not in group]
+            out.append((list(group), Candidate(name=f"{best.name} - {label}", steps=rest, why=f"what {label} gives by itself")))
+        return out
+
+    def passes(self) -> tuple[PassStep, ...]:
+        return tuple(PassStep(pass_=r.pass_, options=r.options) for r in self.facts.rewrites if r.applied)
+
+    def _usable(self, order: Sequence[str], peer: bool = False) -> list[str]:
+        """Backends of `order` that policy and machine allow; the others are filed as dropped, once."""
+        chosen = []
+        for backend in order:
+            if backend not in self.facts.backends:
+                continue
+            allowed = self.facts.policy.backends
+            reason = self.facts.backends[backend]
+            if allowed is not None and backend not in allowed:
+                reason = "the policy does not name this backend"
+            if reason is None:
+                chosen.append(backend)
+            elif peer:
+                self.dropped.append(Dropped(self._candidate(backend, (), peer=True), reason))
+        return chosen
+
+    def _candidate(
+        self,
+        backend: str,
+        passes: Sequence[PassStep],
+        *,
+        precision: str | None = None,
+        options: dict[str, object] | None = None,
+        peer: bool = False,
+        why: str = "",
+    ) -> Candidate:
+        steps: list[Step] = [*_runtime(self.facts.settings), *passes]
+        if precision is not None and precision != "float32":
+            steps.append(PrecisionStep(precision="bfloat16"))
+        steps.append(BackendStep(backend=backend, options=dict(options or {})))
+        label = backend + "".join(f" {k}={v}" for k, v in (options or {}).items())
+        name = " + ".join([label, *(["bfloat16"] if precision == "bfloat16" else []), *(["rewrites"] if passes else [])])
+        return Candidate(name=name, steps=steps, peer=peer, why=why)
+
+
+def _runtime(settings: RuntimeSettings) -> list[Step]:
+    return [] if settings == RuntimeSettings() else [RuntimeStep(runtime=settings)]
+
+
+def same_steps(a: Candidate, b: Candidate) -> bool:
+    return [dump_step(s) for s in a.steps] == [dump_step(s) for s in b.steps]

@@ -1,0 +1,212 @@
+"""Decides whether a candidate answers as the original does. The coordinator's side: numpy only, children do the work.
+
+The reference's answers and the baseline's errors are worked out once (`prepare`); `verify` then puts the same questions
+to each candidate. Not here: gradients, and task metrics over labelled samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+import optimizer.verifying.errors  # noqa: F401  (fills the catalogue)
+from optimizer.errors import FuseworksError
+from optimizer.inputs import draw, edge_sets, items
+from optimizer.result import Probe, Verification
+from optimizer.sandbox import Child
+from optimizer.spec import Policy, Precision, Workload
+from optimizer.verifying import probing
+from optimizer.verifying.asking import Answers, ask
+from optimizer.verifying.controls import run_controls
+from optimizer.verifying.explaining import explain
+from optimizer.verifying.judging import agreement, form_reason, judge_pooled
+from optimizer.verifying.numerics import Rule, is_float, rule_for
+from optimizer.verifying.questions import Question, Truths
+
+MIN_SAMPLES, MIN_SETS = 64, 3
+MAX_POOLED_BYTES = 1 << 30
+LARGER_BATCH = 16
+EDGE_SECONDS = 10.0
+NUDGE = 2.0**-22
+
+
+class Verifier:
+    """One per captured model. `reference` has `verifying.load_reference` done."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        policy: Policy,
+        rng: np.random.Generator,
+        reference: Child,
+        *,
+        output_names: Sequence[str] | None = None,
+        timeout_s: float = 300.0,
+    ) -> None:
+        self.workload = workload
+        self.policy = policy
+        self.rng = rng
+        self.reference = reference
+        self.timeout_s = timeout_s
+        self._names = output_names
+        self._truths: Truths | None = None
+        self._habits = probing.Habits()
+
+    @property
+    def truths(self) -> Truths:
+        if self._truths is None:
+            raise RuntimeError("prepare() has not been called")
+        return self._truths
+
+    def rule(self, precision: Precision) -> Rule:
+        return rule_for(precision, self.policy.max_error_ratio, self.workload.limits.max_error)
+
+    def agreement(self, precision: Precision) -> Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], str | None]:
+        """For the check after timing: `(answer, the baseline's answer) -> reason or None`."""
+        return agreement(self.truths, self.rule(precision))
+
+    # ---- once per run ----------------------------------------------------------------------------------------------
+
+    def prepare(self, baseline: Child) -> None:
+        """Asks the reference and the baseline everything that candidates will be asked.
+
+        Raises FuseworksError: `verifying:user:original-fails`, `verifying:user:cannot-judge`; ChildFailed.
+        """
+        self._try_out(baseline)
+        pooled, seconds = self._pooled()
+        base = ask(baseline, [question.arrays for question in pooled], timeout_s=self.timeout_s)
+        growth = min(64.0, max(2.0, EDGE_SECONDS / max(seconds, 1e-4)))
+        edges = [
+            Question(e.name, e.kind, e.arrays, items(self.workload, e.sizes), e.amplifies)
+            for e in edge_sets(self.workload, self.rng, max_growth=growth)
+        ]
+        arrays = [question.arrays for question in edges]
+        edge_truth = ask(self.reference, arrays, timeout_s=self.timeout_s, tolerant=True)
+        edge_base = ask(baseline, arrays, timeout_s=self.timeout_s, tolerant=True)
+        for question, answer in zip(pooled, base.whole(), strict=True):
+            _give(question, question.truth, answer)
+        for index, question in enumerate(edges):
+            _give_edge(question, index, edge_truth, edge_base)
+        names = list(self._names or [])
+        if len(names) != len(pooled[0].truth):
+            names = [f"output {i}" for i in range(len(pooled[0].truth))]
+        truths = Truths(names, [i.name for i in self.workload.inputs], pooled, edges)
+        if not names:
+            raise FuseworksError("verifying:user:cannot-judge", text="the model has no outputs")
+        self._mark_ties(truths)
+        truths.measure_baseline()
+        self._truths = truths
+        self._habits = probing.observe(baseline, truths, self.rule("float32"), base, edge_base, self.timeout_s)
+        accepted = [probe.reason for probe in run_controls(truths, self.rule("float32")) if not probe.passed]
+        if accepted:
+            raise FuseworksError("verifying:user:cannot-judge", text="; ".join(filter(None, accepted)))
+
+    def _try_out(self, baseline: Child) -> None:
+        """A workload that the original cannot be called with is told apart from a graph that has no float64 form."""
+        arrays = draw(self.workload, self.workload.sizes(), self.rng)
+        try:
+            ask(baseline, [arrays], timeout_s=self.timeout_s)
+        except FuseworksError as error:
+            if error.id != "child:user:exception":
+                raise
+            raise FuseworksError("verifying:user:original-fails", text=error.message, detail=error.detail) from error
+
+    def _pooled(self) -> tuple[list[Question], float]:
+        """At least MIN_SAMPLES samples in at least MIN_SETS sets, with the reference's answers; seconds of one set."""
+        sizes = self.workload.sizes()
+        questions: list[Question] = []
+        answers: list[list[np.ndarray]] = []
+        seconds: list[float] = []
+        got = held_bytes = 0
+        while got < MIN_SAMPLES or len(questions) < MIN_SETS:
+            batch_sizes = sizes if len(questions) < MIN_SETS else self._larger(sizes, MIN_SAMPLES - got)
+            arrays = draw(self.workload, batch_sizes, self.rng)
+            try:
+                answer = ask(self.reference, [arrays], timeout_s=self.timeout_s)
+            except FuseworksError as error:
+                if error.id != "child:user:exception":
+                    raise
+                raise FuseworksError("verifying:user:no-reference", text=error.message, detail=error.detail) from error
+            answers += answer.whole()
+            seconds += answer.seconds
+            count = max(1, items(self.workload, batch_sizes))
+            questions.append(Question(f"random {len(questions)}", "random", arrays, count))
+            got += count
+            held_bytes += sum(array.nbytes for array in answers[-1])
+            if len(questions) >= MIN_SETS and held_bytes > MAX_POOLED_BYTES:
+                break
+        for question, truth in zip(questions, answers, strict=True):
+            question.truth = truth
+        return questions, float(np.median(seconds[:MIN_SETS]))
+
+    def _larger(self, sizes: dict[str, int], missing: int) -> dict[str, int]:
+        """Small batches leave many sets to ask for: take a larger one where the batch may grow."""
+        batch = self.workload.inputs[0].shape[0] if self.workload.inputs[0].shape else None
+        if not isinstance(batch, str):
+            return sizes
+        return {**sizes, batch: max(sizes[batch], min(LARGER_BATCH, missing, self.workload.dims[batch].max))}
+
+    def _mark_ties(self, truths: Truths) -> None:
+        """Nudges the inputs by a rounding error: an integer that changes is a tie."""
+        questions = [q for q in [*truths.pooled, *truths.edges] if q.truth]
+        integral = any(not is_float(array) for array in truths.pooled[0].truth)
+        floating = any(is_float(array) for array in truths.pooled[0].arrays)
+        rounds: list[Answers] = []
+        if integral and floating:
+            for _ in range(2):
+                nudged = [[_nudged(array, self.rng) for array in question.arrays] for question in questions]
+                rounds.append(ask(self.reference, nudged, timeout_s=self.timeout_s, tolerant=True))
+        for index, question in enumerate(questions):
+            moved = [r.sets[index] for r in rounds]
+            question.mark_ties([answer for answer in moved if answer is not None])
+
+    # ---- for each candidate ----------------------------------------------------------------------------------------
+
+    def verify(self, candidate: Child, precision: Precision = "float32") -> Verification:
+        """Raises ChildFailed when the candidate raises or dies on ordinary inputs."""
+        truths, rule = self.truths, self.rule(precision)
+        pooled = ask(candidate, [question.arrays for question in truths.pooled], timeout_s=self.timeout_s)
+        for answer, question in zip(pooled.whole(), truths.pooled, strict=True):
+            form = form_reason(answer, question, truths.names)
+            if form is not None:
+                probe = Probe(name=question.name, kind="random", passed=False, reason=form)
+                return Verification(passed=False, probes=[probe, *run_controls(truths, rule)], reason=form)
+        outputs = judge_pooled(pooled.whole(), truths, rule)
+        for index, row in enumerate(outputs):
+            if not row.passed:
+                guess = explain(pooled.whole(), truths, index, row.allowed)
+                row.reason = f"{row.reason}; {guess}" if guess else row.reason
+        probes = probing.probe(candidate, truths, rule, pooled, self._habits, self.timeout_s)
+        probes += run_controls(truths, rule)
+        reason = next((f"{row.output}: {row.reason}" for row in outputs if not row.passed), None)
+        for probe in probes:
+            if reason is None and not probe.passed:
+                prefix = "cannot be judged: " if probe.kind == "negative_control" else f"{probe.name}: "
+                reason = prefix + str(probe.reason)
+        return Verification(passed=reason is None, outputs=outputs, probes=probes, reason=reason)
+
+
+def _give(question: Question, truth: list[np.ndarray], base: list[np.ndarray]) -> None:
+    """Files the answers. Raises when reference and baseline do not even have the same form."""
+    question.truth, question.baseline = truth, base
+    shapes = [a.shape for a in truth], [a.shape for a in base]
+    kinds = [is_float(a) for a in truth], [is_float(a) for a in base]
+    if shapes[0] != shapes[1] or kinds[0] != kinds[1]:
+        text = f"the reference answers {shapes[0]} where the original answers {shapes[1]}"
+        raise FuseworksError("verifying:user:no-reference", place=question.name, text=text)
+
+
+def _give_edge(question: Question, index: int, truth: Answers, base: Answers) -> None:
+    mine, theirs = truth.sets[index], base.sets[index]
+    if mine is None or theirs is None:
+        side = "the original itself" if theirs is None else "the float64 reference"
+        question.not_judged = f"{side} fails there: {base.failed.get(index) or truth.failed.get(index)}"
+        return
+    _give(question, mine, theirs)
+
+
+def _nudged(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    if not is_float(array):
+        return array
+    return (array * (1 + NUDGE * rng.choice([-1.0, 1.0], size=array.shape))).astype(np.float64)

@@ -1,0 +1,1 @@
+"""Pages of the core app, one module each."""

@@ -1,0 +1,44 @@
+"""The health page: for people as HTML, for orchestrators as JSON (`Accept: application/json` or `?format=json`).
+
+Status 200 when every check is well, else 503 with the reasons. It says nothing that a stranger should not know.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+import fuseworks
+from fuseworks.core.discovery import page
+from fuseworks.core.health import examine
+
+
+def wants_json(request: HttpRequest) -> bool:
+    if "format" in request.GET:
+        return request.GET["format"] == "json"
+    preferred = request.get_preferred_type(["text/html", "application/json"])
+    return preferred == "application/json"
+
+
+@page("health/", title="Health of this site")
+@require_safe
+@never_cache
+def health(request: HttpRequest) -> HttpResponse:
+    checks = examine()
+    ok = all(check.ok for check in checks)
+    document: dict[str, Any] = {
+        "status": "ok" if ok else "unhealthy",
+        "version": fuseworks.__version__,
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "checks": [asdict(check) for check in checks],
+    }
+    status = 200 if ok else 503
+    if wants_json(request):
+        return JsonResponse(document, status=status)
+    return render(request, "core/health.html", document, status=status)

@@ -1,0 +1,63 @@
+"""The Makefile's targets: all listed, the two commands of the README among them, and nothing that needs root."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "Makefile").read_text()
+UNLISTED = {"setup-test"}
+
+
+def make(*arguments: str) -> str:
+    return subprocess.run(["make", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def targets() -> set[str]:
+    return set(re.findall(r"^([a-z-]+):(?!=)", TEXT, re.MULTILINE))
+
+
+def test_help_is_what_make_alone_does() -> None:
+    assert make() == make("help")
+
+
+def test_help_lists_every_target() -> None:
+    listed = set(re.findall(r"^  make (\S+)", make("help"), re.MULTILINE))
+    assert listed == targets() - UNLISTED
+
+
+def test_no_target_is_taken_for_a_file() -> None:
+    (phony,) = re.findall(r"^\.PHONY: (.*)$", TEXT, re.MULTILINE)
+    assert set(phony.split()) == targets()
+
+
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"])
+def test_documents_name_only_targets_that_exist(document: str) -> None:
+    named = set(re.findall(r"`make ([a-z-]+)", (ROOT / document).read_text()))
+    assert named <= targets()
+
+
+def test_the_demo_optimizes_din_in_the_sandbox_and_leaves_a_report() -> None:
+    plan = make("-n", "demo", "EXIT=1")
+    assert "scripts/set_up.py" in plan
+    assert "fuseworks optimize examples/din.py" in plan
+    assert "--out out/demo" in plan
+    assert "--trusted" not in plan
+    assert "http.server" not in plan
+
+
+def test_without_exit_the_demo_serves_its_report_to_this_machine_only() -> None:
+    assert "http.server --bind 127.0.0.1 --directory out/demo" in make("-n", "demo")
+
+
+def test_the_tests_leave_out_what_takes_minutes() -> None:
+    assert '-m "not slow" tests' in make("-n", "test")
+
+
+def test_ci_checks_first_so_that_pytest_has_the_last_word() -> None:
+    steps = re.findall(r"^make (\S+)", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+    assert steps[-2:] == ["check", "test"]
