@@ -4,6 +4,8 @@ Naumov et al., "Deep Learning Recommendation Model for Personalization and Recom
 (arXiv:1906.00091). The tables have the sizes of Criteo's public display advertising data, capped at 40,000 rows.
 """
 
+import itertools
+
 import torch
 import torch.nn as nn
 
@@ -20,7 +22,7 @@ ROWS = [min(rows, CAP) for rows in CRITEO_ROWS]
 
 def mlp(sizes):
     layers = []
-    for width, size in zip(sizes[:-1], sizes[1:]):
+    for width, size in itertools.pairwise(sizes):
         layers += [nn.Linear(width, size), nn.ReLU()]
     return nn.Sequential(*layers)
 

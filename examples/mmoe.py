@@ -48,7 +48,7 @@ class Model(nn.Module):
         x = torch.cat([dense, *embedded], dim=1)
         experts = torch.stack([expert(x) for expert in self.experts], dim=1)
         outputs = {}
-        for task, gate, tower in zip(TASKS, self.gates, self.towers):
+        for task, gate, tower in zip(TASKS, self.gates, self.towers, strict=True):
             weights = torch.softmax(gate(x), dim=-1).unsqueeze(-1)
             outputs[task] = tower((weights * experts).sum(dim=1))
         return outputs

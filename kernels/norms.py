@@ -18,7 +18,7 @@ from kernels import rows
 from kernels.spec import Match, Mismatch, Sample, same_shape, same_size
 
 aten = torch.ops.aten
-CASTS = {aten.to.dtype, aten.to.dtype_layout, aten._to_copy.default}
+CASTS = {aten.to.dtype, aten.to.dtype_layout, aten._to_copy.default, aten.type_as.default}
 
 
 @dataclass
@@ -184,7 +184,8 @@ def _finish(source: Node, chain: _Chain, eps: float, bias: bool) -> Match | Mism
     total = source
     if source.target in CASTS:
         total = source.args[0]  # type: ignore[assignment]
-        chain.inside.append(source)
+        if _val(total).dtype != _val(source).dtype:  # a cast without effect may have other users
+            chain.inside.append(source)
     dtype, wide = _val(total).dtype, _val(source).dtype
     if wide not in (dtype, torch.promote_types(dtype, torch.float32)):
         return Mismatch(f"the norm of a {dtype} sum is computed in {wide}, the kernel computes in float32", source)

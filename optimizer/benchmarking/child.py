@@ -146,7 +146,8 @@ def roofs(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -
 
 
 def _on_gpu(session: Session) -> bool:
-    return str(session.state.get("device", "cpu")).startswith("cuda")
+    device = getattr(session.state["contender"], "device", None) or session.state.get("device", "cpu")
+    return str(device).startswith("cuda")
 
 
 def _synchronise(session: Session) -> None:

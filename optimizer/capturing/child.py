@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import shutil
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ def capture(
     """`{upload, format, workload, seed}` → `{workload, inspection}`; sends the graph, and a module's weights."""
     format, upload = str(request["format"]), Path(request["upload"])
     logging.getLogger("torch").setLevel(logging.ERROR)
+    if format == "zip" and (inner := onnx_inside(upload, session.scratch)) is not None:
+        format, upload = "onnx", inner
     if format == "onnx":
         from optimizer.capturing.onnx_model import capture_onnx
 
@@ -44,7 +46,7 @@ def _torch(session: Session, upload: Path, format: str, request: dict[str, Any])
         captured = capture_exported(upload, request.get("workload"))
     else:
         session.progress("Building the module")
-        user = load_module(upload, format, session.scratch, seed)
+        user = load_module(upload, format, session.scratch, seed, shown=request.get("shown"))
         session.progress("Exporting the graph")
         captured = capture_upload(user, request.get("workload"), seed)
         weights = session.scratch / "weights.safetensors"
@@ -60,6 +62,16 @@ def _torch(session: Session, upload: Path, format: str, request: dict[str, Any])
         "workload": captured.workload.model_dump(by_alias=True, mode="json"),
         "inspection": inspection(captured),
     }
+
+
+def onnx_inside(upload: Path, scratch: Path) -> Path | None:
+    """The model of a zip that holds one `.onnx` with its weights beside it, unpacked; None for any other zip."""
+    with zipfile.ZipFile(upload) as archive:
+        names = [name for name in archive.namelist() if name.endswith(".onnx")]
+        if len(names) != 1 or any(Path(name).name == "model.py" for name in archive.namelist()):
+            return None
+        archive.extractall(scratch / "upload")
+    return scratch / "upload" / names[0]
 
 
 OPERATIONS = {"capture": capture}

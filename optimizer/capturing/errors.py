@@ -50,7 +50,7 @@ catalogue(
         ),
         "capturing:user:forward-failed": (
             "Calling the model with its own sample inputs raised {type}: {text}",
-            "`Model(*get_init_inputs())(*get_inputs())` must work in eval mode under torch.no_grad(): run it by itself.",
+            "`Model(*get_init_inputs())(*get_inputs())` must work in eval mode under no_grad: run it by itself.",
         ),
         "capturing:user:weights-unreadable": (
             "The weights file cannot be read: {text}",
@@ -68,8 +68,8 @@ catalogue(
         # ---- the workload -----------------------------------------------------------------------------------------
         "capturing:user:bad-workload": (
             "The workload is not valid: {text}",
-            "Its fields are `name`, `inputs` (name, dtype, shape, values), `dims` (serve, min, max) and the optional ones "
-            "of the workload's schema.",
+            "Its fields are `name`, `inputs` (name, dtype, shape, values), `dims` (serve, min, max) and the "
+            "optional ones of the workload's schema.",
         ),
         "capturing:user:workload-mismatch": (
             "The workload does not fit the model: {text}",
@@ -90,7 +90,8 @@ catalogue(
             "inputs belongs outside of `forward`.",
         ),
         "capturing:user:data-dependent-value": (
-            "The values of a tensor become Python numbers (`.item()`, `.tolist()`, `int(...)`), so there is no single graph.",
+            "The values of a tensor become Python numbers (`.item()`, `.tolist()`, `int(...)`), so there is no single "
+            "graph.",
             "Stay in tensors: index with tensors, mask with `torch.where` and pad to a fixed length; sizes belong into "
             "`__init__`.",
         ),
@@ -108,13 +109,17 @@ catalogue(
             "Output {name!r} is {what}, not a tensor.",
             "Return tensors only: a tensor, or a tuple, list or dict of tensors.",
         ),
-        "capturing:user:no-output": ("The model returns no tensor.", "`forward` returns the tensors that serving uses."),
+        "capturing:user:no-output": (
+            "The model returns no tensor.",
+            "`forward` returns the tensors that serving uses.",
+        ),
         "capturing:user:not-exportable": (
             "torch.export cannot capture the model: {text}",
             "The named line shows where it gave up; `torch.export.export(model, inputs)` reproduces it.",
         ),
         "capturing:user:export-differs": (
-            "The captured graph answers differently from the model itself (output {name!r}, error {error} of its spread).",
+            "The captured graph answers differently from the model itself (output {name!r}, error {error} of its "
+            "spread).",
             "The model keeps state in Python or computes with values while it is traced (a counter, a cache, numpy): "
             "let `forward` depend on its tensors only.",
         ),
@@ -146,8 +151,9 @@ catalogue(
             "Export without custom or contrib operations (save the model before a runtime's own optimizer rewrote it).",
         ),
         "capturing:user:onnx-external-data": (
-            "The model keeps its weights outside of the file ({text}).",
-            "Save it as one file: `onnx.save(onnx.load(path), new_path)`; more than 2 GB cannot be taken yet.",
+            "The weights are outside of the model's file: {text}.",
+            "Save it as one file (`onnx.save(onnx.load(path), new_path)`), or put model and weights into one zip; "
+            "more than 2 GB cannot be taken yet.",
         ),
         "capturing:user:onnx-input": (
             "Input {name!r} is {what}.",

@@ -18,14 +18,16 @@ UNKNOWN = -1
 LARGEST_CONSTANT = 1 << 20  # elements; larger constants are tables: their shape matters, not their values
 LARGEST_VALUE = 1 << 22
 INTEGERS = (TensorProto.INT64, TensorProto.INT32, TensorProto.INT16, TensorProto.INT8, TensorProto.UINT8)
-MOVES = frozenset(
-    "Reshape Squeeze Unsqueeze Transpose Slice Split Gather GatherElements Flatten Identity Expand Tile".split()
-)
+MOVES = frozenset({
+    "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split", "Gather", "GatherElements", "Flatten",
+    "Identity", "Expand", "Tile",
+})  # fmt: skip
 SAME = frozenset({"Cast", "Clip", "Max", "Min"})
-EVALUATED = frozenset(
-    "Add Sub Mul Div Mod Neg Min Max Cast Concat ConstantOfShape Equal Expand Gather Identity Less Not Range ReduceProd "
-    "Reshape Size Slice Squeeze Tile Transpose Unsqueeze Where Split Flatten".split()
-)
+EVALUATED = frozenset({
+    "Add", "Sub", "Mul", "Div", "Mod", "Neg", "Min", "Max", "Cast", "Concat", "ConstantOfShape", "Equal", "Expand",
+    "Gather", "Identity", "Less", "Not", "Range", "ReduceProd", "Reshape", "Size", "Slice", "Squeeze", "Tile",
+    "Transpose", "Unsqueeze", "Where", "Split", "Flatten",
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -86,9 +88,9 @@ class _Tracer:
             self._sink(node)
             self._move(node)
         elif node.op_type in EVALUATED and node.input and all(i in self.values for i in node.input if i):
-            if sum(self.values[i].size for i in node.input if i) <= LARGEST_VALUE:
-                results = self._evaluate(node, {i: self.values[i] for i in node.input if i})
-                self.values.update(zip(node.output, results, strict=True))
+            given = {i: self.values[i] for i in node.input if i}
+            if sum(value.size for value in given.values()) <= LARGEST_VALUE:
+                self.values.update(zip(node.output, self._evaluate(node, given), strict=True))
 
     def _sink(self, node: NodeProto) -> None:
         if node.op_type not in ("Gather", "GatherElements") or node.input[1] not in self.shadows:

@@ -1,6 +1,6 @@
 """Captures an `.onnx`: checked, shapes inferred, dynamic dimensions named, the workload filled.
 
-Refuses custom operations, external weights beside a lone file, and models beyond 2 GB. Nothing of the model is run here.
+Refuses custom operations, weights that are not there and models beyond 2 GB. Nothing of the model is run here.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.inliner
 import onnx_ir
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
+from onnx.external_data_helper import load_external_data_for_model
 from onnx_ir.passes.common import ShapeInferencePass
 
 import optimizer.capturing.errors  # noqa: F401
@@ -40,8 +42,11 @@ DTYPES = {
     TensorProto.UINT8: "uint8",
     TensorProto.BOOL: "bool",
 }
-BATCH_SIZE, OTHER_SIZE, LARGEST_SIZE = 64, 128, 2048  # assumed sizes of dimensions of which the file gives the name only
-RANDOM = frozenset({"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"})
+# assumed for dimensions of which the file gives the name only
+BATCH_SIZE, OTHER_SIZE, LARGEST_SIZE = 64, 128, 2048
+RANDOM = frozenset({
+    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli",
+})  # fmt: skip
 
 
 def capture_onnx(session: Session, upload: Path, workload: Any) -> dict[str, Any]:
@@ -70,10 +75,15 @@ def _loaded(upload: Path) -> ModelProto:
         model = onnx.load(str(upload), load_external_data=False)
     except (DecodeError, OSError, ValueError) as error:
         raise FuseworksError("capturing:user:onnx-invalid", text=str(error)[:300]) from error
-    outside = [t.name for t in model.graph.initializer if t.data_location == TensorProto.EXTERNAL]
-    if outside:
-        text = f"{len(outside)} tensors, {outside[0]!r} among them"
-        raise FuseworksError("capturing:user:onnx-external-data", place=outside[0], text=text)
+    outside = [t for t in model.graph.initializer if t.data_location == TensorProto.EXTERNAL]
+    size = sum(int(entry.value) for t in outside for entry in t.external_data if entry.key == "length")
+    if size > LARGEST_BYTES:
+        raise FuseworksError("capturing:user:onnx-external-data", text=f"{size:,} bytes of them")
+    try:
+        load_external_data_for_model(model, str(upload.parent))
+    except (OSError, ValueError, onnx.checker.ValidationError) as error:
+        text = f"{len(outside)} tensors, {outside[0].name!r} among them"
+        raise FuseworksError("capturing:user:onnx-external-data", text=text, detail=str(error)) from error
     return model
 
 
@@ -123,7 +133,7 @@ def _inferred(model: ModelProto) -> ModelProto:
     result = ShapeInferencePass()(onnx_ir.from_proto(model))
     inferred = onnx_ir.to_proto(result.model)
     if inferred.ByteSize() > LARGEST_BYTES:
-        raise FuseworksError("capturing:user:onnx-external-data", text="it is larger than 2 GB")
+        raise FuseworksError("capturing:user:onnx-external-data", text="with them it is larger than 2 GB")
     return inferred
 
 
@@ -173,7 +183,8 @@ def _given(given: Workload, found: list[InputSpec]) -> tuple[list[InputSpec], di
             isinstance(has, str) or has == want for want, has in zip(spec.shape, actual.shape, strict=True)
         )
         if spec.dtype != actual.dtype or not fits:
-            raise refuse(f"input {spec.name!r} is {spec.dtype} {spec.shape}, in the model {actual.dtype} {actual.shape}")
+            there = f"in the model {actual.dtype} {actual.shape}"
+            raise refuse(f"input {spec.name!r} is {spec.dtype} {spec.shape}, {there}")
     return list(given.inputs), dict(given.dims)
 
 

@@ -21,7 +21,7 @@ from optimizer.capturing import torch_graph, torch_workload
 from optimizer.capturing.torch_ids import id_bounds
 from optimizer.capturing.torch_inputs import DTYPES, dtype_name, output_leaves, resized
 from optimizer.capturing.torch_places import frames
-from optimizer.capturing.torch_upload import Captured
+from optimizer.capturing.torch_upload import Captured, random_note
 from optimizer.capturing.torch_workload import Shapes
 from optimizer.capturing.workload_document import parse_workload
 from optimizer.errors import FuseworksError
@@ -49,7 +49,7 @@ def capture_exported(upload: Path, workload: Any) -> Captured:
     examples = _examples(program, shapes, samples)
     program.example_inputs = (tuple(examples), {})
     bounds = id_bounds(program, examples)
-    filled = torch_workload.filled(given, shapes, list(samples or [None] * len(names)), bounds, "workload")
+    filled = torch_workload.filled(given, shapes, samples or [None] * len(names), bounds, "workload")
     return Captured(program, filled, outputs, _notes(program, samples is not None))
 
 
@@ -57,7 +57,7 @@ def _load(upload: Path) -> ExportedProgram:
     if _mentions_own_operations(upload):
         import kernels
 
-        kernels.load()  # type: ignore[attr-defined]  # registers the fused operations that a saved graph may call
+        kernels.load()  # registers the fused operations that a saved graph may call
     try:
         return torch.export.load(str(upload))
     except Exception as error:  # many kinds: archive, schema, operators, devices
@@ -112,8 +112,13 @@ def _shapes(program: ExportedProgram) -> Shapes:
                 continue
             symbol = size.node.expr
             if not isinstance(symbol, sympy.Symbol):
-                context = {"index": index, "name": node.name, "expression": str(symbol)}
-                raise FuseworksError("capturing:user:pt2-derived-dim", place=node.name, **context)
+                raise FuseworksError(
+                    "capturing:user:pt2-derived-dim",
+                    place=node.name,
+                    index=index,
+                    name=node.name,
+                    expression=str(symbol),
+                )
             if symbol not in names:
                 names[symbol] = "batch" if index == 0 and not names else f"dim{len(names)}"
                 dims[names[symbol]] = _dim(program, symbol, size)
@@ -143,7 +148,8 @@ def _renamed(given: Workload, found: Shapes) -> Shapes:
     names: dict[str, str] = {}
     for spec, actual in zip(given.inputs, found.specs, strict=True):
         if spec.dtype != actual.dtype or len(spec.shape) != len(actual.shape):
-            raise refuse(f"input {spec.name!r} is {spec.dtype} {spec.shape}, in the graph {actual.dtype} {actual.shape}")
+            there = f"in the graph {actual.dtype} {actual.shape}"
+            raise refuse(f"input {spec.name!r} is {spec.dtype} {spec.shape}, {there}")
         for wanted, has in zip(spec.shape, actual.shape, strict=True):
             if isinstance(has, int) and wanted != has:
                 raise refuse(f"input {spec.name!r} has shape {spec.shape}, in the graph {actual.shape}")
@@ -153,7 +159,8 @@ def _renamed(given: Workload, found: Shapes) -> Shapes:
     for name, symbol in names.items():
         dim, span = given.dims[name], found.dims[symbol]
         if dim.min < span.min or dim.max > span.max:
-            raise refuse(f"{name!r} within [{dim.min}, {dim.max}] is more than the graph takes: [{span.min}, {span.max}]")
+            takes = f"[{span.min}, {span.max}]"
+            raise refuse(f"{name!r} within [{dim.min}, {dim.max}] is more than the graph takes: {takes}")
         dims[name] = dim
     return Shapes(list(given.inputs), dims)
 
@@ -186,8 +193,7 @@ def _notes(program: ExportedProgram, sampled: bool) -> list[str]:
             raise FuseworksError("capturing:user:mutated-buffer", place=place, buffer=write.target)
         notes.append(f"The model writes into its input {write.target!r}")
     for node in torch_graph.random_nodes(program):
-        at = _stack_place(node)
-        notes.append(f"Draws random numbers in inference: {torch_graph.operation_name(node)}" + (f" ({at})" if at else ""))
+        notes.append(random_note(node, _stack_place(node)))
     return list(dict.fromkeys(notes))
 
 

@@ -20,6 +20,9 @@ import optimizer.capturing.errors  # noqa: F401
 from optimizer.errors import FuseworksError
 
 
+READS_VALUES = frozenset({"aten.item", "aten._local_scalar_dense"})
+
+
 @dataclass(frozen=True)
 class Write:
     """An operation that writes into something that outlives the call."""
@@ -39,11 +42,7 @@ def normalise(program: ExportedProgram, names: list[str]) -> None:
 
     A structure such as transformers' ModelOutput would need its library at load time in every child.
     """
-    taken = {n.name for n in program.graph.nodes}
-    for node, name in zip(user_placeholders(program), names, strict=True):
-        if node.name != name and name.isidentifier():
-            _free(program.graph, name) if name in taken else None
-            _rename(program, node, name)
+    _name_inputs(program, names)
     signature = program.module_call_graph[0].signature
     assert signature is not None
     args, kwargs = program.example_inputs if program.example_inputs is not None else (None, None)
@@ -56,21 +55,29 @@ def normalise(program: ExportedProgram, names: list[str]) -> None:
     program.graph_module.recompile()
 
 
+def _name_inputs(program: ExportedProgram, names: list[str]) -> None:
+    nodes = user_placeholders(program)
+    wanted = {node: name if name.isidentifier() else node.name for node, name in zip(nodes, names, strict=True)}
+    if all(node.name == name for node, name in wanted.items()):
+        return
+    for index, node in enumerate(nodes):  # out of each other's way first
+        _rename(program, node, f"fuseworks_input_{index}")
+    for node in program.graph.nodes:
+        if node.name in wanted.values():  # an operation that happens to be called so (`linear`, `add`)
+            _rename(program, node, f"{node.name}_op")
+    for node, name in wanted.items():
+        _rename(program, node, name)
+
+
 def _rename(program: ExportedProgram, node: fx.Node, name: str) -> None:
     old = node.name
     node._rename(name)
-    node.target = node.name
+    if node.op == "placeholder":
+        node.target = node.name
     signature = program.graph_signature
     for spec in [*signature.input_specs, *signature.output_specs]:
         if isinstance(spec.arg, TensorArgument) and spec.arg.name == old:
             spec.arg.name = node.name
-
-
-def _free(graph: fx.Graph, name: str) -> None:
-    """Takes `name` away from an operation that happens to have it (`linear`, `add`)."""
-    for node in graph.nodes:
-        if node.name == name and node.op != "placeholder":
-            node._rename(f"{name}_op")
 
 
 def save_program(program: ExportedProgram, path: Path) -> None:
@@ -115,7 +122,7 @@ def _draws(node: fx.Node) -> bool:
     given.update({a.name: value for a, value in zip(target._schema.arguments, node.args, strict=False)})
     training = given.get("train", given.get("training", True))
     chance = given.get("dropout_p", given.get("p", 1.0) if "train" in given else 1.0)
-    return bool(training) and chance != 0.0
+    return bool(training) and bool(chance != 0.0)
 
 
 def writes(program: ExportedProgram) -> list[Write]:

@@ -18,12 +18,16 @@ from torch.export import ExportedProgram
 
 UNKNOWN = -1
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-_MOVES = frozenset(
-    "view reshape _unsafe_view flatten unflatten unsqueeze squeeze transpose t permute movedim expand slice select narrow "
-    "index_select index gather repeat repeat_interleave tile clone contiguous detach alias flip roll unbind split "
-    "split_with_sizes chunk tensor_split masked_select".split()
-)
-_SAME = frozenset("to _to_copy type_as long int lift_fresh_copy clamp clamp_min clamp_max masked_fill detach_".split())
+_MOVES = frozenset({
+    "view", "reshape", "_unsafe_view", "flatten", "unflatten", "unsqueeze", "squeeze", "transpose", "t", "permute",
+    "movedim", "expand", "slice", "select", "narrow", "index_select", "index", "gather", "repeat",
+    "repeat_interleave", "tile", "clone", "contiguous", "detach", "alias", "flip", "roll", "unbind", "split",
+    "split_with_sizes", "chunk", "tensor_split", "masked_select",
+})  # fmt: skip
+_SAME = frozenset({
+    "to", "_to_copy", "type_as", "long", "int", "lift_fresh_copy", "clamp", "clamp_min", "clamp_max", "masked_fill",
+    "detach_",
+})  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -51,15 +51,20 @@ class UserModel:
             raise _wrapped("capturing:user:inputs-failed", error, self.sources, function=function) from error
 
 
-def load_module(upload: Path, format: str, scratch: Path, seed: int, weights: Path | None = None) -> UserModel:
-    """Imports and builds the upload. `weights`: those that the capture saved; else a zip's own. Raises FuseworksError."""
+def load_module(
+    upload: Path, format: str, scratch: Path, seed: int, weights: Path | None = None, shown: str | None = None
+) -> UserModel:
+    """Imports and builds the upload. `weights`: those that the capture saved, else a zip's own. `shown`: the name that
+    the user gave the file. Raises FuseworksError.
+    """
     folder: Path | None = None
     source = upload
     if format == "zip":
         folder = _extract(upload, scratch / "upload")
         source = folder / "model.py"
         sys.path.insert(0, str(folder))
-    shown = upload.name if upload.suffix == ".py" else "model.py"
+    if shown is None or folder is not None:
+        shown = upload.name if upload.suffix == ".py" else "model.py"
     sources = Sources(folder or upload, shown)
     namespace = _import(source, sources)
     torch.manual_seed(seed)
@@ -101,8 +106,8 @@ def _import(source: Path, sources: Sources) -> ModuleType:
         at = sources.of_exception(error)
         raise FuseworksError("capturing:user:syntax-error", place=at, text=error.msg, detail=str(error)) from error
     except ModuleNotFoundError as error:
-        at = sources.of_exception(error)
-        raise FuseworksError("capturing:user:missing-package", place=at, module=error.name, detail=str(error)) from error
+        context = {"module": error.name, "detail": str(error)}
+        raise FuseworksError("capturing:user:missing-package", place=sources.of_exception(error), **context) from error
     except Exception as error:
         raise _wrapped("capturing:user:import-failed", error, sources) from error
     return namespace

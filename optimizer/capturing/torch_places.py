@@ -12,7 +12,7 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 @dataclass(frozen=True)
 class Sources:
-    """The user's files: everything below `root`, or the one file that `root` is. `shown` names that file to the user."""
+    """The user's files: all below `root`, or the one file that `root` is, called `shown` to the user."""
 
     root: Path
     shown: str = "model.py"

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import traceback
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
 import yaml
+from torch import fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
@@ -50,13 +50,14 @@ def capture_upload(user: UserModel, workload: Any, seed: int) -> Captured:
     output_names, outputs = _call(user, inputs)
     changed = [name for name, tensor in module.named_buffers() if not _equal(tensor, buffers[name])]
     names = argument_names(module, len(inputs))
+    notes: list[str] = []
     if given is not None:
         shapes = torch_workload.given_shapes(given, names, inputs, at)
-        program, notes = _export_as_asked(user, inputs, shapes), []
+        program = _export_as_asked(user, inputs, shapes)
     else:
         shapes, program, notes = _export_as_inferred(user, names, inputs)
     torch_graph.normalise(program, [spec.name for spec in shapes.specs])
-    notes += _written_notes(program, sources, changed)
+    notes += _written_notes(program, sources, changed) + _item_notes(program, sources)
     random = _random_notes(program, sources)
     notes += random + _value_notes(output_names, outputs)
     if not random:
@@ -64,7 +65,7 @@ def capture_upload(user: UserModel, workload: Any, seed: int) -> Captured:
         _check_graph(program, user, [inputs, sample_inputs(user)], output_names)
     assert program.example_inputs is not None
     bounds = id_bounds(program, list(program.example_inputs[0]))
-    return Captured(program, torch_workload.filled(given, shapes, list(inputs), bounds, at), output_names, notes)
+    return Captured(program, torch_workload.filled(given, shapes, inputs, bounds, at), output_names, notes)
 
 
 def _given_workload(user: UserModel, workload: Any) -> tuple[Workload | None, str]:
@@ -115,7 +116,7 @@ def _export_as_asked(user: UserModel, inputs: list[torch.Tensor], shapes: Shapes
             export(user.module, inputs, static.specs, {}, user.sources)
         except Refusal as worse:
             raise explained(worse, user.sources) from worse.error
-        advice = "Make the code work for every size in the range, or write the size as a number in the workload's shape."
+        advice = "Make the code work for every size in the range, or write the size as a number in the workload."
         if refusal.ranges and not refusal.fixed:
             advice = "Declare this range in the workload's dims, or make the code work for every size."
         raise FuseworksError(
@@ -175,16 +176,28 @@ def _written_notes(program: ExportedProgram, sources: Sources, changed: list[str
     return list(dict.fromkeys(notes))
 
 
-def node_place(node: Any, sources: Sources) -> str | None:
+def node_place(node: fx.Node | None, sources: Sources) -> str | None:
     return sources.of_text(node.meta.get("stack_trace")) if node is not None else None
 
 
 def _random_notes(program: ExportedProgram, sources: Sources) -> list[str]:
-    found = {}
+    found: dict[str, None] = {}
     for node in torch_graph.random_nodes(program):
-        at = node_place(node, sources)
-        found[f"Draws random numbers in inference: {torch_graph.operation_name(node)}" + (f" ({at})" if at else "")] = None
+        found[random_note(node, node_place(node, sources))] = None
     return list(found)
+
+
+def _item_notes(program: ExportedProgram, sources: Sources) -> list[str]:
+    for node in torch_graph.call_nodes(program.graph_module):
+        if torch_graph.operation_name(node) in torch_graph.READS_VALUES:
+            at = node_place(node, sources)
+            where = f" ({at})" if at else ""
+            return [f"Values of tensors become Python numbers{where}: compilers may refuse it or gain little"]
+    return []
+
+
+def random_note(node: fx.Node, at: str | None) -> str:
+    return f"Draws random numbers in inference: {torch_graph.operation_name(node)}" + (f" ({at})" if at else "")
 
 
 def _value_notes(names: list[str], outputs: list[torch.Tensor]) -> list[str]:

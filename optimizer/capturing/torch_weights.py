@@ -43,7 +43,8 @@ def load_weights(module: torch.nn.Module, path: Path) -> None:
 
 def _assign(target: torch.Tensor, value: torch.Tensor) -> None:
     if any(stride == 0 and size > 1 for stride, size in zip(target.stride(), target.shape, strict=True)):
-        target.set_(value.to(target.dtype))  # an expanded buffer: its elements share memory, so copy_ refuses it
+        # an expanded buffer: its elements share memory, so copy_ refuses it
+        target.set_(value.to(target.dtype).untyped_storage(), 0, value.shape, value.stride())
     else:
         target.copy_(value)
 

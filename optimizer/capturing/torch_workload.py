@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -38,9 +39,9 @@ def given_shapes(workload: Workload, names: list[str], inputs: list[torch.Tensor
         raise FuseworksError("capturing:user:workload-mismatch", place=at, text=text)
     sizes: dict[str, tuple[int, str]] = {}
     for spec, tensor in zip(workload.inputs, inputs, strict=True):
-        text = _misfit(spec, tensor, sizes)
-        if text:
-            text = f"input {spec.name!r} {text}"
+        misfit = _misfit(spec, tensor, sizes)
+        if misfit:
+            text = f"input {spec.name!r} {misfit}"
             raise FuseworksError("capturing:user:workload-mismatch", place=at, text=text)
     used = {d for spec in workload.inputs for d in spec.shape if isinstance(d, str)}
     return Shapes(list(workload.inputs), {name: dim for name, dim in workload.dims.items() if name in used})
@@ -84,7 +85,7 @@ def static_shapes(names: list[str], inputs: list[torch.Tensor]) -> Shapes:
 
 
 def filled(
-    base: Workload | None, shapes: Shapes, samples: list[torch.Tensor | None], bounds: dict[int, Bounds], at: str
+    base: Workload | None, shapes: Shapes, samples: Sequence[torch.Tensor | None], bounds: dict[int, Bounds], at: str
 ) -> Workload:
     """The complete workload. Raises FuseworksError when the user's ids go beyond the table that they index."""
     inputs = []
@@ -122,15 +123,13 @@ def _integer_values(spec: InputSpec, sample: torch.Tensor | None, bounds: Bounds
     if given is not None and given.below is not None:
         _check_bounds(spec, given.below, bounds, at)
         return given
-    low, below = _sample_range(spec, sample, bounds)
+    low, below = _sample_range(sample, bounds)
     if given is None:
         return Values(from_=low, below=below)
     return given.model_copy(update={"below": below} | ({} if given.from_ else {"from_": low}))
 
 
-def _sample_range(
-    spec: InputSpec, sample: torch.Tensor | None, bounds: Bounds | None
-) -> tuple[int, int | list[int]]:
+def _sample_range(sample: torch.Tensor | None, bounds: Bounds | None) -> tuple[int, int | list[int]]:
     """A column that indexes a table stays below its rows; any other within what the samples show."""
     columns = len(bounds.below) if bounds else 1
     if sample is None or not sample.numel():

@@ -1,4 +1,4 @@
-"""Reads a workload as the user wrote it: `get_workloads()`, `workload.yaml`, the form and the API all mean one schema."""
+"""Reads a workload as the user wrote it: `get_workloads()`, `workload.yaml`, form and API all mean one schema."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Answer:
     recipe: dict[str, Any] | None = None
     recipe_digest: str | None = None
     artifacts: list[Artifact] = field(default_factory=list)
-    samples: dict[str, list[float]] = field(default_factory=dict)
+    samples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     def file(self, evaluation: Evaluation) -> None:
         self.evaluations[evaluation.candidate.name] = evaluation

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,14 +33,25 @@ class RunContext:
     threads: int
     toolchain: Path | None = None
     sandbox: str = ""
-    _counter: int = field(default=0)
+    granted_s: float = 0.0
+    _counter: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     @property
     def target(self) -> str:
         return self.spec.target
 
     def remaining_s(self) -> float:
-        return self.spec.policy.budget_s - self.events.elapsed_s()
+        return self.spec.policy.budget_s + self.granted_s - self.events.elapsed_s()
+
+    def deadline(self, keep_share: float) -> float:
+        """The moment, on `time.monotonic`'s clock, at which only `keep_share` of the budget is left."""
+        return time.monotonic() + self.remaining_s() - keep_share * self.spec.policy.budget_s
+
+    def unhurried(self, work: Callable[[RunContext], None]) -> None:
+        """Work that this machine needs once (its toolchain cache) is not taken from the run's budget."""
+        began = time.monotonic()
+        work(self)
+        self.granted_s += time.monotonic() - began
 
     def rng(self, *key: int) -> np.random.Generator:
         """A generator of its own for each purpose, all derived from the run's seed."""
@@ -45,8 +59,7 @@ class RunContext:
 
     def folder(self, name: str) -> Path:
         """A new folder below `work`."""
-        self._counter += 1
-        folder = self.work / f"{self._counter:03d}-{name}"
+        folder = self.work / f"{next(self._counter):03d}-{name}"
         folder.mkdir(parents=True)
         return folder
 

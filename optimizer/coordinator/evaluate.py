@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
+from optimizer import inputs
+from optimizer.benchmarking.bursts import Draw, Entrant
+from optimizer.benchmarking.screen import screen
+from optimizer.coordinator.prepare import Bench
+from optimizer.coordinator.workshop import Loaded, Plan
 from optimizer.errors import FuseworksError
 from optimizer.result import Candidate, Evaluation, EvaluationStatus, Problem
+from optimizer.spec import RuntimeSettings
+from optimizer.verifying.verify import Verifier
 
 STATUS_OF_ERROR = {
     "compiling:user:unsupported": EvaluationStatus.UNSUPPORTED_BY_BACKEND,
@@ -13,6 +23,7 @@ STATUS_OF_ERROR = {
     "child:user:out-of-memory": EvaluationStatus.OUT_OF_MEMORY,
     "child:user:timed-out": EvaluationStatus.TIMED_OUT,
     "child:user:crashed": EvaluationStatus.CRASHED,
+    "benchmarking:user:answers-changed": EvaluationStatus.INCORRECT_NUMERICS,
 }
 
 
@@ -28,3 +39,119 @@ def failed(candidate: Candidate, error: FuseworksError) -> Evaluation:
 
 def not_tried(candidate: Candidate, reason: str) -> Evaluation:
     return Evaluation(candidate=candidate, status=EvaluationStatus.NOT_TRIED, reason=reason)
+
+
+def entrant(name: str, loaded: Loaded) -> Entrant:
+    return Entrant(name, loaded.child, loaded.load_s, loaded.rss_bytes_after_import)
+
+
+def drawing(bench: Bench, *key: int) -> Draw:
+    """Fresh inputs of the measured size, one set a call."""
+    rng, sizes = bench.context.rng(*key), bench.workload.sizes()
+    return lambda: inputs.draw(bench.workload, sizes, rng)
+
+
+class Evaluator:
+    """Evaluates candidates against one baseline process that stays up (stopped) under the same settings."""
+
+    def __init__(self, bench: Bench, verifier: Verifier, settings: RuntimeSettings) -> None:
+        self.bench = bench
+        self.verifier = verifier
+        self.settings = settings
+        self._items = inputs.items(bench.workload, bench.workload.sizes())
+        self._rng = bench.context.rng(3)
+        self._draw = drawing(bench, 4)
+        self._baseline: Entrant | None = None
+
+    def evaluate(self, candidate: Candidate) -> Evaluation:
+        """Files the evaluation with the answer and returns it. Raises only what ends the whole run."""
+        evaluation = self._evaluate(candidate)
+        self.bench.answer.file(evaluation)
+        events = self.bench.context.events
+        if evaluation.status == EvaluationStatus.PASSED:
+            assert evaluation.performance is not None
+            text = f"{evaluation.performance.median_ms:.2f} ms, {evaluation.screened_speedup:.2f}x in the screening"
+            events.emit(
+                "benchmarking",
+                f"{candidate.name}: {text}",
+                candidate=candidate.name,
+                speedup=evaluation.screened_speedup,
+                median_ms=evaluation.performance.median_ms,
+            )
+        else:
+            events.emit("verifying", f"{candidate.name}: {evaluation.status.value}: {evaluation.reason}", candidate=candidate.name)
+        return evaluation
+
+    def _evaluate(self, candidate: Candidate) -> Evaluation:
+        events = self.bench.context.events
+        try:
+            with events.stage("compiling", f"Building {candidate.name}", candidate.name):
+                built = self.bench.shop.build(candidate)
+                loaded = self.bench.shop.load(built, self.settings, name="candidate")
+        except FuseworksError as error:
+            return failed(candidate, error)
+        with loaded.child as child:
+            try:
+                with events.stage("verifying", f"Verifying {candidate.name} against float64", candidate.name):
+                    with self.bench.reference_awake():
+                        verification = self.verifier.verify(child, Plan.of(candidate).precision_name)
+                if not verification.passed:
+                    return Evaluation(
+                        candidate=candidate,
+                        status=EvaluationStatus.INCORRECT_NUMERICS,
+                        reason=verification.reason or "the outputs differ",
+                        verification=verification,
+                    )
+                with events.stage("benchmarking", f"Screening {candidate.name}", candidate.name):
+                    screened = screen(
+                        entrant(candidate.name, loaded),
+                        self._running_baseline(),
+                        self._draw,
+                        rng=self._rng,
+                        items=self._items,
+                        check=self.verifier.agreement(Plan.of(candidate).precision_name),
+                    )
+            except FuseworksError as error:
+                return failed(candidate, error)
+            finally:
+                self._pause_baseline()
+        performance = screened.performance.model_copy(
+            update={
+                "compile_s": built.compile_s,
+                "artifact_bytes": built.artifact_bytes,
+                "inference_precision": loaded.inference_precision,
+            }
+        )
+        return Evaluation(
+            candidate=candidate,
+            status=EvaluationStatus.PASSED,
+            verification=verification,
+            performance=performance,
+            screened_speedup=screened.speedup,
+        )
+
+    def _running_baseline(self) -> Entrant:
+        if self._baseline is None:
+            built = self.bench.shop.build(self.bench.baseline(self.settings))
+            self._baseline = entrant("baseline", self.bench.shop.load(built, self.settings, name="baseline"))
+        self._baseline.child.resume()
+        return self._baseline
+
+    def _pause_baseline(self) -> None:
+        if self._baseline is not None:
+            self._baseline.child.pause()
+
+    def close(self) -> None:
+        if self._baseline is not None:
+            self._baseline.child.kill()
+            self._baseline = None
+
+
+@contextlib.contextmanager
+def evaluator(bench: Bench, verifier: Verifier, settings: RuntimeSettings) -> Iterator[Evaluator]:
+    """An evaluator whose baseline process ends with the block."""
+    one = Evaluator(bench, verifier, settings)
+    try:
+        yield one
+    finally:
+        one.close()

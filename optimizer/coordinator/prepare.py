@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,6 +54,17 @@ class Bench:
                 "steps": [*runtime, BackendStep(backend=self.captured.baseline_backend)],
             }
         )
+
+    @contextmanager
+    def reference_awake(self) -> Iterator[None]:
+        """The reference is stopped except while it is asked something."""
+        if self.reference is not None:
+            self.reference.resume()
+        try:
+            yield
+        finally:
+            if self.reference is not None:
+                self.reference.pause()
 
     def close(self) -> None:
         if self.reference is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,7 @@ class Loaded:
     load_s: float
     inference_precision: str
     libraries: dict[str, str]
+    rss_bytes_after_import: int | None = None
 
 
 class Workshop:
@@ -86,69 +88,91 @@ class Workshop:
     def __init__(self, context: RunContext, captured: Captured) -> None:
         self.context = context
         self.captured = captured
+        self._lock = threading.Lock()
+        self._keys: dict[str, threading.Lock] = {}
         self._rewritten: dict[str, Rewritten] = {"[]": Rewritten(captured.model, [])}
         self._built: dict[str, Built] = {}
 
     def rewrite(self, passes: tuple[PassStep, ...] | None) -> Rewritten:
         """Runs the passes in a child; None means every pass in its standard order. Raises FuseworksError."""
-        steps = None if passes is None else [dump_step(step) for step in passes]
-        key = json.dumps(steps, sort_keys=True)
-        if key not in self._rewritten:
-            folder = self.context.folder("rewritten")
-            with self.context.child("rewrite", {"model": self.captured.model}) as child:
-                reply = child.call(
-                    "optimizing.rewrite",
-                    timeout_s=BUILD_TIMEOUT_S,
-                    collect=folder,
-                    model=child.path("model"),
-                    format=self.captured.format,
-                    passes=steps,
-                    workload=self._workload(),
-                )
-            model = folder / f"rewritten.{self.captured.format}"
-            try:
-                rewrites = [Rewrite.model_validate(r) for r in reply.fields["rewrites"]]
-            except (KeyError, TypeError, ValidationError) as error:
-                raise FuseworksError("child:user:bad-answer", text=f"bad rewrites: {error}") from error
-            self._rewritten[key] = Rewritten(model if model.exists() else self.captured.model, rewrites)
+        key = _steps_key(passes)
+        with self._only_once("rewrite " + key):
+            if key not in self._rewritten:
+                self._rewritten[key] = self._rewrite(passes)
+                if passes is None:
+                    # the passes that applied, by themselves, give this very graph
+                    applied = (PassStep(pass_=r.pass_, options=r.options) for r in self._rewritten[key].rewrites if r.applied)
+                    self._rewritten.setdefault(_steps_key(tuple(applied)), self._rewritten[key])
         return self._rewritten[key]
 
+    def _rewrite(self, passes: tuple[PassStep, ...] | None) -> Rewritten:
+        folder = self.context.folder("rewritten")
+        with self.context.child("rewrite", {"model": self.captured.model}) as child:
+            reply = child.call(
+                "optimizing.rewrite",
+                timeout_s=BUILD_TIMEOUT_S,
+                collect=folder,
+                model=child.path("model"),
+                format=self.captured.format,
+                passes=None if passes is None else [dump_step(step) for step in passes],
+                workload=self._workload(),
+            )
+        model = folder / f"rewritten.{self.captured.format}"
+        try:
+            rewrites = [Rewrite.model_validate(r) for r in reply.fields["rewrites"]]
+        except (KeyError, TypeError, ValidationError) as error:
+            raise FuseworksError("child:user:bad-answer", text=f"bad rewrites: {error}") from error
+        return Rewritten(model if model.exists() else self.captured.model, rewrites)
+
     def build(self, candidate: Candidate) -> Built:
-        """Rewrites and compiles. Raises FuseworksError."""
+        """Rewrites and compiles. Raises FuseworksError. Safe to call from several threads."""
         plan = Plan.of(candidate)
         key = plan.build_key()
-        if key not in self._built:
-            model = self.rewrite(plan.passes).model
-            folder = self.context.folder(f"built-{plan.backend.backend}")
-            inputs = {"model": model}
-            if self.context.toolchain is not None:
-                inputs["toolchain"] = self.context.toolchain
-            with self.context.child("build", inputs) as child:
-                reply = child.call(
-                    "compiling.build",
-                    timeout_s=BUILD_TIMEOUT_S,
-                    collect=folder,
-                    backend=plan.backend.backend,
-                    options=plan.backend.options,
-                    precision=dump_step(plan.precision) if plan.precision else None,
-                    model=child.path("model"),
-                    toolchain=child.path("toolchain") if "toolchain" in inputs else None,
-                    format=self.captured.format,
-                    workload=self._workload(),
-                    threads=self.context.threads_of(plan.settings),
-                    target=self.context.target,
-                )
-            sizes = [f.stat().st_size for f in folder.iterdir()]
-            compile_s = reply.fields.get("compile_s")
-            self._built[key] = Built(
-                plan=plan,
-                model=model,
-                folder=folder if sizes else None,
-                compile_s=float(compile_s) if isinstance(compile_s, (int, float)) else 0.0,
-                artifact_bytes=sum(sizes),
-                details=dict(reply.fields.get("details") or {}),
-            )
+        with self._only_once("build " + key):
+            if key not in self._built:
+                self._built[key] = self._build(plan)
         return self._built[key]
+
+    def is_built(self, candidate: Candidate) -> bool:
+        return Plan.of(candidate).build_key() in self._built
+
+    def _build(self, plan: Plan) -> Built:
+        model = self.rewrite(plan.passes).model
+        if plan.backend.backend == "eager" and not plan.passes and plan.precision is None:
+            return Built(plan, model, folder=None, compile_s=0.0, artifact_bytes=model.stat().st_size, details={})
+        folder = self.context.folder(f"built-{plan.backend.backend}")
+        inputs = {"model": model}
+        if self.context.toolchain is not None:
+            inputs["toolchain"] = self.context.toolchain
+        with self.context.child("build", inputs) as child:
+            reply = child.call(
+                "compiling.build",
+                timeout_s=BUILD_TIMEOUT_S,
+                collect=folder,
+                backend=plan.backend.backend,
+                options=plan.backend.options,
+                precision=dump_step(plan.precision) if plan.precision else None,
+                model=child.path("model"),
+                toolchain=child.path("toolchain") if "toolchain" in inputs else None,
+                format=self.captured.format,
+                workload=self._workload(),
+                threads=self.context.threads_of(plan.settings),
+                target=self.context.target,
+            )
+        sizes = [f.stat().st_size for f in folder.iterdir()]
+        compile_s = reply.fields.get("compile_s")
+        return Built(
+            plan=plan,
+            model=model,
+            folder=folder if sizes else None,
+            compile_s=float(compile_s) if isinstance(compile_s, (int, float)) else 0.0,
+            artifact_bytes=sum(sizes) if sizes else model.stat().st_size,
+            details=dict(reply.fields.get("details") or {}),
+        )
+
+    def _only_once(self, key: str) -> threading.Lock:
+        with self._lock:
+            return self._keys.setdefault(key, threading.Lock())
 
     def load(self, built: Built, settings: RuntimeSettings, *, name: str = "contender") -> Loaded:
         """Starts a fresh process under `settings` with the artifact in it. Raises FuseworksError."""
@@ -184,9 +208,14 @@ class Workshop:
             child=child,
             load_s=float(fields.get("load_s") or 0.0),
             inference_precision=str(fields.get("inference_precision")),
+            rss_bytes_after_import=rss if isinstance(rss := fields.get("rss_bytes_after_import"), int) else None,
             libraries={str(k): str(v) for k, v in dict(fields.get("libraries") or {}).items()},
         )
 
     def _workload(self) -> dict[str, Any]:
         document: dict[str, Any] = self.captured.workload.model_dump(by_alias=True, mode="json")
         return document
+
+
+def _steps_key(passes: tuple[PassStep, ...] | None) -> str:
+    return json.dumps(None if passes is None else [dump_step(step) for step in passes], sort_keys=True)

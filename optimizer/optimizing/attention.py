@@ -7,7 +7,7 @@ a tensor, more than one contracted dimension, several mask fills that are not of
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -19,7 +19,7 @@ from optimizer.optimizing.matching import only_user, scalar, skip_noops
 aten = torch.ops.aten
 SOFTMAXES = (aten.softmax.int, aten._softmax.default)
 PRODUCTS = (aten.matmul.default, aten.bmm.default, aten.einsum.default)
-CASTS = (aten.to.dtype, aten.to.dtype_layout, aten._to_copy.default)
+CASTS = (aten.to.dtype, aten.to.dtype_layout, aten._to_copy.default, aten.type_as.default)
 DROPOUTS = (aten.dropout.default,)
 LARGEST_FILL = -1e4
 """A masked score is set to this or less; a larger fill is no mask."""
@@ -60,7 +60,8 @@ class Attention:
     masks: list[Mask]
     output: fx.Node
     output_order: tuple[int, ...]
-    inside: list[fx.Node] = field(default_factory=list)
+    below: list[fx.Node]
+    """Softmax and what lies between it and the output, in order."""
 
 
 def find(graph: Graph, softmax: fx.Node) -> Attention | Refused | None:
@@ -84,7 +85,7 @@ def find(graph: Graph, softmax: fx.Node) -> Attention | Refused | None:
     for node in (*above, softmax, *below):
         if len(node.users) != 1:
             return Refused(f"{node.name} is needed elsewhere too (by {len(node.users)} users): it must be computed", node)
-    found = Attention(query, key, value, scale, masks, output, output_order, [*above, softmax, *below])
+    found = Attention(query, key, value, scale, masks, output, output_order, [softmax, *below])
     return _unlike(graph, found) or found
 
 

@@ -222,9 +222,15 @@ class Graph:
 
     def size(self, node: fx.Node, dim: int, *, before: fx.Node) -> int | fx.Node:
         """The size of a dimension as an argument of a call: a number, or a node when it is dynamic."""
-        shape = self.shape(node)
-        size = shape[dim]
-        return size if isinstance(size, int) else self.call(aten.sym_size.int, node, dim % len(shape), before=before)
+        size = self.shape(node)[dim]
+        if isinstance(size, int):
+            return size
+        # of an input where one has that size: else the node would be kept alive for its shape
+        for source in (*self.inputs, node):
+            for index, other in enumerate(self.shape(source) if self.is_tensor(source) else ()):
+                if not isinstance(other, int) and same_size(other, size):
+                    return self.call(aten.sym_size.int, source, index, before=before)
+        raise AssertionError("a tensor has its own size")
 
     def replace(self, old: fx.Node, new: fx.Node) -> None:
         """Lets `new` stand wherever `old` did. Raises ShapeChanged unless shape and dtype are provably equal."""

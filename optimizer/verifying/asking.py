@@ -10,7 +10,7 @@ import numpy as np
 from optimizer.errors import FuseworksError
 from optimizer.sandbox import Child, Reply
 
-CHUNK_BYTES = 64 << 20
+CHUNK_BYTES, CHUNK_SETS = 64 << 20, 16
 
 InputSet = list[np.ndarray]
 
@@ -25,6 +25,7 @@ class Answers:
     seconds: list[float] = field(default_factory=list)
     held: list[np.ndarray] | None = None
     after: list[np.ndarray] = field(default_factory=list)
+    overwritten: int = 0
 
     def whole(self) -> list[list[np.ndarray]]:
         """All answers, where none may be missing."""
@@ -67,7 +68,7 @@ def _chunks(questions: Sequence[InputSet]) -> list[list[InputSet]]:
     room = 0
     for inputs in questions:
         size = sum(array.nbytes for array in inputs)
-        if size > room:
+        if not chunks or size > room or len(chunks[-1]) >= CHUNK_SETS:
             chunks.append([])
             room = CHUNK_BYTES
         chunks[-1].append(inputs)
@@ -81,6 +82,7 @@ def _take(reply: Reply, sets: int, answers: Answers, *, hold: bool, after: int) 
         failed = {int(index): str(text)[:500] for index, text in dict(reply.fields["failed"]).items()}
         mutated = {int(index) for index in reply.fields["mutated"]}
         seconds = [float(value) for value in reply.fields["seconds"]]
+        answers.overwritten += int(reply.fields["overwritten"])
     except (KeyError, TypeError, ValueError) as error:
         raise FuseworksError("child:user:bad-answer", text=f"an answer without its fields: {error!r}") from error
     ran = [index for index in range(sets) if index not in failed]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,7 @@ def run(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> 
     mutated: set[int] = set()
     failed: dict[str, str] = {}
     held: Any = None
+    overwritten = 0
     for index, inputs in enumerate(sets):
         try:
             native = contender.stage([array.copy() for array in inputs])
@@ -57,7 +59,7 @@ def run(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> 
                 after = [np.array(inputs_after[i]) for i in request.get("after", [])]
                 held = result if request.get("hold") else None
             if request.get("overwrite"):
-                overwrite(native)
+                overwritten += overwrite(native)
             answers.append([np.array(output) for output in contender.outputs(result)])
         except Exception as error:
             if not request.get("tolerant"):
@@ -73,6 +75,7 @@ def run(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> 
         "mutated": sorted(mutated),
         "seconds": seconds,
         "failed": failed,
+        "overwritten": overwritten,
     }
     return fields, [*(output for answer in answers for output in answer), *after]
 
@@ -95,7 +98,9 @@ def changed(before: list[np.ndarray], after: list[np.ndarray]) -> set[int]:
 
 
 def overwrite(native: Any) -> int:
-    """Zeroes every tensor and array in `native` (lists, tuples, dicts); zero is a valid id. Returns how many."""
+    """Zeroes every tensor and array that `native` holds; zero is a valid id. Returns how many."""
+    if dataclasses.is_dataclass(native):
+        return sum(overwrite(getattr(native, field.name)) for field in dataclasses.fields(native))
     if isinstance(native, dict):
         return sum(overwrite(value) for value in native.values())
     if isinstance(native, (list, tuple)):

@@ -82,8 +82,8 @@ def _scaled_or_rounded(mine: Sequence[np.ndarray], truths: Truths, output: int, 
     factor = float(y @ r) / square
     unit = truths.yardsticks[output].rms
     rest = math.sqrt(float(((y - factor * r) ** 2).mean())) / unit
-    if rest <= max(allowed, 1e-6) and abs(factor) > 1e-6:
-        return f"it is off by the constant factor {factor:.6g}"
     error = math.sqrt(float(((y - r) ** 2).mean())) / unit
+    if rest <= max(allowed, 1e-6) and rest < error / 10 and abs(factor) > 1e-6:
+        return f"it is off by the constant factor {factor:.6g}"
     low, high = LOW_PRECISION_ERRORS
     return "an error of this size is what bfloat16 arithmetic makes" if low < error < high else None

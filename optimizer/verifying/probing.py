@@ -32,11 +32,14 @@ class Habits:
 
 @dataclass
 class Replay:
-    """The first two questions put once more: together (the first answer held over the second call), then apart."""
+    """The first two questions put once more: together (the first answer held over the second call), then apart.
+
+    `overwritten` is None for an engine whose staged inputs cannot be reached.
+    """
 
     again: list[np.ndarray]
     held: list[np.ndarray]
-    overwritten: list[np.ndarray]
+    overwritten: list[np.ndarray] | None
     after: list[np.ndarray]
 
 
@@ -45,7 +48,8 @@ def replay(child: Child, truths: Truths, after: Sequence[int], timeout_s: float)
     together = ask(child, pair, timeout_s=timeout_s, hold=True, after=after)
     apart = ask(child, pair[:1], timeout_s=timeout_s, overwrite=True)
     assert together.held is not None
-    return Replay(together.whole()[0], together.held, apart.whole()[0], together.after)
+    late = apart.whole()[0] if apart.overwritten else None
+    return Replay(together.whole()[0], together.held, late, together.after)
 
 
 def observe(baseline: Child, truths: Truths, rule: Rule, pooled: Answers, edges: Answers, timeout_s: float) -> Habits:
@@ -58,7 +62,8 @@ def observe(baseline: Child, truths: Truths, rule: Rule, pooled: Answers, edges:
         after=seen.after,
         not_repeatable=judge_edge(seen.again, first, truths, rule) is not None,
         not_holdable=judge_edge(seen.held, first, truths, rule) is not None,
-        reads_inputs_late=judge_edge(seen.overwritten, first, truths, rule) is not None,
+        reads_inputs_late=seen.overwritten is not None
+        and judge_edge(seen.overwritten, first, truths, rule) is not None,
     )
 
 
@@ -117,11 +122,13 @@ def _held(held: list[np.ndarray], question: Question, truths: Truths, rule: Rule
     return Probe(name=name, kind="held_output", passed=reason is None, reason=reason)
 
 
-def _overwritten(late: list[np.ndarray], question: Question, truths: Truths, rule: Rule, habits: Habits) -> Probe:
+def _overwritten(
+    late: list[np.ndarray] | None, question: Question, truths: Truths, rule: Rule, habits: Habits
+) -> Probe:
     name = "inputs overwritten after the call"
-    if habits.reads_inputs_late:
-        reason: str | None = "not judged: the original's own answer is a view of its input"
-        return Probe(name=name, kind="held_output", passed=True, reason=reason)
+    if late is None or habits.reads_inputs_late:
+        what = "the original's own answer changes with them" if late is not None else "this engine keeps a copy of them"
+        return Probe(name=name, kind="held_output", passed=True, reason=f"not judged: {what}")
     reason = judge_edge(late, question, truths, rule)
     if reason is not None:
         reason = f"the answer changes with them, so work is left until after the call has returned: {reason}"

@@ -27,7 +27,7 @@ from optimizer.verifying.questions import Question, Truths
 MIN_SAMPLES, MIN_SETS = 64, 3
 MAX_POOLED_BYTES = 1 << 30
 LARGER_BATCH = 16
-EDGE_SECONDS = 10.0
+EDGE_SECONDS, EDGE_TRUTH_BYTES = 10.0, 128 << 20
 NUDGE = 2.0**-22
 
 
@@ -76,7 +76,8 @@ class Verifier:
         self._try_out(baseline)
         pooled, seconds = self._pooled()
         base = ask(baseline, [question.arrays for question in pooled], timeout_s=self.timeout_s)
-        growth = min(64.0, max(2.0, EDGE_SECONDS / max(seconds, 1e-4)))
+        truth_bytes = sum(array.nbytes for array in pooled[0].truth)
+        growth = min(64.0, max(2.0, min(EDGE_SECONDS / max(seconds, 1e-4), EDGE_TRUTH_BYTES / max(truth_bytes, 1))))
         edges = [
             Question(e.name, e.kind, e.arrays, items(self.workload, e.sizes), e.amplifies)
             for e in edge_sets(self.workload, self.rng, max_growth=growth)

@@ -59,7 +59,7 @@ def test_the_standard_librarys_platform_is_the_one_that_is_imported() -> None:
 
 
 def test_every_folder_of_tests_is_a_package() -> None:
-    folders = {p.parent for p in tracked() if p.suffix == ".py" and relative(p).startswith("tests/")}
+    folders = {p.parent for p in tracked() if p.match("test_*.py")}
     assert not [relative(f) for f in folders if not (f / "__init__.py").exists()]
 
 

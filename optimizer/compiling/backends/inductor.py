@@ -87,11 +87,12 @@ class Inductor(Backend):
     def load(self, artifact: Path | None, options: Any, context: Context) -> Contender:
         import os
 
-        from optimizer.compiling.inductor_setup import CACHE_VARIABLE, unpack_cache
+        from optimizer.compiling.inductor_setup import CACHE_VARIABLE, unpack_cache, use_plain_headers
 
         if artifact is None:
             raise FuseworksError("compiling:ours:artifact", text=f"{self.title} has none to load")
         self._refuse_cuda_graphs(options, context)
+        use_plain_headers()
         unpack_cache(artifact / CACHE, Path(os.environ[CACHE_VARIABLE]))
         contender, example = self._compiled(artifact / ENTRY, options, context)
         with engine_errors(self.title):

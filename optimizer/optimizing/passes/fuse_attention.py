@@ -3,7 +3,8 @@
 Takes scaling on the queries or the scores, additive masks, `masked_fill` and `where` with large negative numbers,
 float32 softmax, einsum spellings. A constant mask that is exactly causal becomes `is_causal`; any other stays a mask.
 Refuses weights that are needed elsewhere, active dropout, a softmax over another axis, scaling behind the mask.
-A row that is masked out entirely by -inf gives 0 here and NaN in a softmax; with finite masks both give the mean.
+A row that is masked out entirely by -inf gives 0 here and NaN in a softmax; with finite masks both give the mean (in
+float16 about the mean: its lowest number does not swallow the scores).
 """
 
 from __future__ import annotations
@@ -79,6 +80,8 @@ def _fuse(graph: Graph, found: Attention, masks: Masks, report: Report) -> None:
         fused = graph.call(aten.permute.default, fused, list(found.output_order), before=before, like=found.output)
     report.applied(found.output, _story(graph, found, causal))
     graph.replace(found.output, fused)
+    for node in (found.output, *reversed(found.below)):  # dropout counts as impure: the sweep would keep it and its inputs
+        graph.module.graph.erase_node(node)
 
 
 def _laid_out(graph: Graph, operand: Operand, before: fx.Node) -> fx.Node:
@@ -138,7 +141,10 @@ def _mask(graph: Graph, found: Attention, known: Masks) -> fx.Node:
 
 def _fill(mask: Mask, dtype: torch.dtype) -> float:
     """A finite fill becomes the lowest number: only so a row that is hidden entirely still gives the mean, as before."""
-    return mask.value if mask.value == -torch.inf else torch.finfo(dtype).min
+    if mask.value == -torch.inf:
+        return mask.value
+    # bfloat16's lowest is a float32 too; float32's own would become -inf when the model is run in bfloat16 later
+    return torch.finfo(torch.float16 if dtype == torch.float16 else torch.bfloat16).min
 
 
 def _after(graph: Graph, nodes: list[fx.Node]) -> fx.Node:
@@ -201,4 +207,4 @@ def _story(graph: Graph, found: Attention, causal: bool) -> str:
     text += f", {len(found.masks)} mask(s) as one additive mask"
     if constant or all(m.kind == "fill" and m.value != -torch.inf for m in found.masks):
         return text
-    return text + "; a row that is -inf throughout gives 0 where the softmax gave NaN"
+    return text + "; should a row be -inf throughout, it gives 0 where the softmax gave NaN"

@@ -52,7 +52,7 @@ def changed(**attributes: Any) -> Ranker:
 
 def wrong_epsilon() -> Ranker:
     model = Ranker().eval()
-    model.norm.eps = 1e-6
+    model.norm.eps = 5e-6
     return model
 
 
@@ -177,12 +177,12 @@ def test_only_the_edges_catch_what_random_inputs_do_not(verifier: Verifier) -> N
         assert not verification.passed
 
 
-def test_reassociated_candidates_raise_no_false_alarm_over_twenty_seeds(tmp_path: Any) -> None:
+def test_reassociated_candidates_raise_no_false_alarm_over_twenty_seeds() -> None:
     alarms = []
     for seed in range(20):
         model = Ranker(seed).eval()
-        reference = export(model, WORKLOAD, tmp_path / f"{seed}.pt2")
-        verifier = prepared(reference, model, seed=seed)
+        exact = TorchContender(Ranker(seed).eval().double(), torch.float64)
+        verifier = prepared(exact, model, seed=seed)
         torch.manual_seed(seed)
         verification = verifier.verify(LocalChild(TorchContender(Reassociated(model, torch.randperm(8)))))
         if not verification.passed:

@@ -1,0 +1,183 @@
+"""The final answer on the terminal: the headline, the candidates, what each step gave, and where things lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from fuseworks_client import words
+
+Result = Mapping[str, Any]
+_STYLES = {"faster": "bold green", "slower": "bold red", "same": "bold", "cannot_tell": "bold yellow"}
+MAX_FINDINGS, MAX_SITES = 5, 3
+
+
+def show(result: Result, folder: Path | None, console: Console) -> None:
+    """`folder` is where the run left its files; None when it left none."""
+    if result.get("status") != "succeeded":
+        if result.get("candidates"):
+            console.print(_candidates(result))
+        return
+    parts: list[RenderableType] = [*_headline(result), *_inspection(result), *_findings(result)]
+    if result.get("candidates"):
+        parts.append(_candidates(result))
+    parts += [*_ablation(result), *_rewrites(result), *_warnings(result), *_files(result, folder)]
+    for part in parts:
+        console.print()
+        console.print(part)
+
+
+def _headline(result: Result) -> Iterator[RenderableType]:
+    verdict = result.get("verdict")
+    if result.get("summary"):
+        yield Text(words.plain(result["summary"]), style=_STYLES.get(str(verdict), "bold"))
+    rows = _grid()
+    if result.get("baseline_ms") is not None:
+        times = f"{words.milliseconds(result['baseline_ms'])} before"
+        if result.get("best_ms") is not None:
+            times += f", {words.milliseconds(result['best_ms'])} after"
+        rows.add_row(_label("one call"), Text(f"{times} (median)"))
+    if result.get("speedup") is not None:
+        rows.add_row(_label("speedup"), Text(words.speedup(result["speedup"], result.get("speedup_ci"))))
+        rows.add_row(_label(""), Text("under the same runtime settings on both sides", style="dim"))
+    if result.get("speedup_as_deployed") is not None:
+        deployed = words.speedup(result["speedup_as_deployed"], result.get("speedup_as_deployed_ci"))
+        rows.add_row(_label("as deployed"), Text(f"{deployed}, against the original in default settings"))
+    if verdict is not None:
+        rows.add_row(_label("verdict"), Text(words.verdict(verdict), style=_STYLES.get(str(verdict), "")))
+    peer = result.get("best_peer")
+    if peer:
+        text = f"{words.plain(peer['name'])}: {words.speedup(peer['speedup'], peer['interval'])}"
+        if result.get("speedup_over_best_peer") is not None:
+            text += f"; the winner over it: {words.speedup(result['speedup_over_best_peer'])}"
+        rows.add_row(_label("best peer"), Text(text))
+    for output in result.get("numerics") or []:
+        text = f"error {output['error']:.1e} of the spread, {output['allowed']:.1e} allowed"
+        rows.add_row(_label("numerics"), Text(words.plain(f"{output['output']}: {text}")))
+    if rows.row_count:
+        yield rows
+
+
+def _inspection(result: Result) -> Iterator[RenderableType]:
+    """Only where the answer is the inspection itself."""
+    found = result.get("inspection")
+    if not found or result.get("purpose") != "inspect":
+        return
+    rows = _grid()
+    rows.add_row(_label("format"), Text(f"{found['format']}, {found['size_bytes']:,} bytes"))
+    rows.add_row(_label("weights"), Text(f"{found['parameters']:,} parameters, {found['parameter_bytes']:,} bytes"))
+    workload = result.get("workload") or {}
+    for spec in workload.get("inputs") or []:
+        shape = ", ".join(map(str, spec["shape"]))
+        rows.add_row(_label("input"), Text(words.plain(f"{spec['name']}: {spec['dtype']} [{shape}]")))
+    for name, dim in dict(workload.get("dims") or {}).items():
+        sizes = ", ".join(map(str, dim["serve"]))
+        rows.add_row(_label("dynamic"), Text(words.plain(f"{name}: {dim['min']} to {dim['max']}, served at {sizes}")))
+    for output in found.get("outputs") or []:
+        shape = ", ".join(map(str, output.get("shape") or []))
+        rows.add_row(_label("output"), Text(words.plain(f"{output.get('name')}: {output.get('dtype')} [{shape}]")))
+    counts = sorted(dict(found.get("operations") or {}).items(), key=lambda item: -item[1])
+    if counts:
+        rows.add_row(_label("operations"), Text(words.plain(", ".join(f"{n} {op}" for op, n in counts[:12]))))
+    for note in found.get("notes") or []:
+        rows.add_row(_label("note"), Text(words.plain(note)))
+    yield rows
+
+
+def _findings(result: Result) -> Iterator[RenderableType]:
+    rows = _grid()
+    for finding in (result.get("findings") or [])[:MAX_FINDINGS]:
+        rows.add_row(_label(finding["severity"]), Text(words.plain(finding["title"])))
+    if rows.row_count:
+        yield _titled("What holds it back", rows)
+
+
+def _candidates(result: Result) -> RenderableType:
+    table = Table(title="Candidates", title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
+    table.add_column("candidate", overflow="fold", ratio=3)
+    table.add_column("status", overflow="fold")
+    table.add_column("median", justify="right")
+    table.add_column("speedup", justify="right")
+    table.add_column("reason", overflow="fold", ratio=4)
+    winner = result.get("winner")
+    for evaluation in result["candidates"]:
+        candidate, performance = evaluation["candidate"], evaluation.get("performance") or {}
+        name = words.plain(candidate["name"]) + (" (peer)" if candidate.get("peer") else "")
+        chosen = candidate["name"] == winner
+        table.add_row(
+            Text(name + (" *" if chosen else ""), style="bold green" if chosen else ""),
+            Text(evaluation["status"].replace("_", " "), style="" if evaluation["status"] == "passed" else "yellow"),
+            Text(words.milliseconds(performance.get("median_ms"))),
+            Text(words.speedup(evaluation.get("screened_speedup"))),
+            Text(words.plain(evaluation.get("reason") or ""), style="dim"),
+        )
+    table.caption = "* the winner, measured again in fresh processes; the other speedups are screenings, not verdicts"
+    table.caption_justify = "left"
+    return table
+
+
+def _ablation(result: Result) -> Iterator[RenderableType]:
+    rows = _grid()
+    for row in result.get("ablation") or []:
+        if row.get("gain") is None:
+            text = f"not measured: {words.plain(row.get('reason') or '')}"
+        else:
+            interval = row.get("interval")
+            text = words.gain(row["gain"])
+            if interval:
+                text += f" ({words.gain(interval['low'])} to {words.gain(interval['high'])})"
+            text += f", {words.verdict(row['verdict'])}" if row.get("verdict") else ""
+        rows.add_row(Text(f"  {words.step(row['step'])}"), Text(text))
+    if rows.row_count:
+        yield _titled("What each step gives by itself", rows)
+
+
+def _rewrites(result: Result) -> Iterator[RenderableType]:
+    rows = _grid()
+    for rewrite in result.get("rewrites") or []:
+        for label, sites in (("applied", rewrite["applied"]), ("refused", rewrite["refused"])):
+            for site in sites[:MAX_SITES]:
+                where = site.get("source") or site["node"]
+                rows.add_row(_label(label), Text(words.plain(f"{rewrite['pass']} at {where}: {site['reason']}")))
+            if len(sites) > MAX_SITES:
+                rows.add_row(_label(""), Text(f"and {len(sites) - MAX_SITES} more of {rewrite['pass']}", style="dim"))
+    if rows.row_count:
+        yield _titled("Rewrites", rows)
+
+
+def _warnings(result: Result) -> Iterator[RenderableType]:
+    if result.get("verdict") == "cannot_tell":
+        text = (
+            "Cannot tell: the interval is too wide for a verdict. Try a quieter machine, or --budget and --max-pairs."
+        )
+        yield Text(f"Warning: {text}", style="yellow")
+    if "trusted" in str(result.get("sandbox")):
+        yield Text("Note: run without the sandbox (--trusted).", style="yellow")
+
+
+def _files(result: Result, folder: Path | None) -> Iterator[RenderableType]:
+    if folder is None:
+        return
+    rows = _grid()
+    for artifact in result.get("artifacts") or []:
+        rows.add_row(_label(artifact["name"]), Text(words.plain(artifact["path"])))
+    rows.add_row(_label("result"), Text(str(folder / "result.json")))
+    yield _titled("Files", rows)
+
+
+def _titled(title: str, rows: Table) -> Table:
+    rows.title, rows.title_justify, rows.title_style = title, "left", "bold"
+    return rows
+
+
+def _grid() -> Table:
+    return Table.grid(padding=(0, 2, 0, 0))
+
+
+def _label(text: str) -> Text:
+    return Text(f"  {text}", style="dim")

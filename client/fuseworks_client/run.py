@@ -1,0 +1,136 @@
+"""One run from the command line: starts the coordinator, follows its events, and shows or prints what it answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from fuseworks_client import exits, optimizer
+from fuseworks_client.answer import show
+from fuseworks_client.problems import show_problem
+from fuseworks_client.progress import View, view
+
+MAX_EVENT_BYTES = 4 << 20
+TICK_S = 0.12
+
+
+def run(document: dict[str, Any], *, out: Path | None, as_json: bool, keep: bool = True) -> int:
+    """`document` is the spec without `out`. `keep=False`: without --out nothing is left behind. Returns the exit code."""
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    progress = Console(stderr=True)
+    kept = keep or out is not None
+    with ExitStack() as stack:
+        if out is None and not kept:
+            out = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fuseworks-")))
+        folder = out or _default_folder(Path(document["model"]))
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "result.json").unlink(missing_ok=True)  # an older run's answer must not pass for this one's
+        except OSError as error:
+            raise click.BadParameter(f"{folder} cannot be written: {error.strerror}", param_hint="--out") from error
+        code = _work({**document, "out": str(folder.absolute())}, folder, progress)
+        result = _read(folder / "result.json")
+        if result is None:
+            return _no_result(document, folder, code, progress, as_json)
+        if as_json:
+            click.echo(json.dumps(result, indent=2, ensure_ascii=False))
+        else:
+            show(result, folder if kept else None, Console())
+        if result.get("problem"):
+            show_problem(result["problem"], result.get("status"), progress)
+        return code if code in (exits.DONE, exits.USER, exits.INTERRUPTED) else exits.OURS
+
+
+def _work(spec: dict[str, Any], folder: Path, console: Console) -> int:
+    """The coordinator's exit code. Interrupted, it is stopped with all that it started."""
+    reader, writer = os.pipe()
+    with tempfile.TemporaryDirectory(prefix="fuseworks-spec-") as scratch, open(folder / "log.txt", "wb") as log:
+        path = Path(scratch) / "spec.json"
+        path.write_text(json.dumps(spec), encoding="utf-8")
+        process = optimizer.start(["run", str(path), "--events-fd", str(writer)], log=log.fileno(), inherited=writer)
+        os.close(writer)
+        try:
+            with view(console) as shown:
+                _follow(reader, process, shown)
+            return process.wait()
+        except KeyboardInterrupt:
+            console.print("Interrupted: stopping the run.")
+            return exits.INTERRUPTED
+        finally:
+            optimizer.stop(process)
+            os.close(reader)
+
+
+def _follow(reader: int, process: Any, shown: View) -> None:
+    """Shows each event until the coordinator is gone. Events are JSON lines."""
+    pending = b""
+    while True:
+        ready, _, _ = select.select([reader], [], [], TICK_S)
+        shown.tick()
+        if not ready:
+            if process.poll() is not None:  # gone, though something still holds the pipe open
+                return
+            continue
+        chunk = os.read(reader, 1 << 16)
+        if not chunk:
+            return
+        *lines, pending = (pending + chunk).split(b"\n")
+        if len(pending) > MAX_EVENT_BYTES:
+            raise click.ClickException("the optimizer sent an event without end")
+        for line in lines:
+            event = json.loads(line)
+            shown.event(event)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return document
+
+
+def _no_result(document: dict[str, Any], folder: Path, code: int, console: Console, as_json: bool) -> int:
+    """The coordinator never came to an answer: a spec that is not valid, or its own end."""
+    log = folder / "log.txt"
+    tail = log.read_text(errors="replace")[-4000:].strip() if log.exists() else ""
+    usage = code == exits.USAGE
+    if code == exits.INTERRUPTED:
+        return code
+    problem = {
+        "id": "client:usage:spec" if usage else "client:ours:no-result",
+        "side": "usage" if usage else "ours",
+        "message": tail.removeprefix("run:usage:spec: ")
+        if usage
+        else f"The optimizer ended with code {code} and no result.",
+        "remedy": "Correct the named field."
+        if usage
+        else f"Please report this with {log}; `fuseworks doctor` may help.",
+        "detail": None if usage else tail,
+    }
+    if "No module named optimizer" in tail:
+        problem["message"] = "The optimizer is not installed beside this command."
+        problem["remedy"] = "Install fuseworks with its dependencies: in a clone, `make setup`."
+    show_problem(problem, "errored", console)
+    if as_json:
+        answer = {"purpose": document["purpose"], "status": "errored", "problem": problem}
+        click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
+    return exits.USAGE if usage else exits.OURS
+
+
+def _default_folder(model: Path) -> Path:
+    return Path("fuseworks-out") / f"{model.stem}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+
+def _as_interrupt(*_: object) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,62 @@
+"""Figures and verdicts in words, and foreign text made harmless for a terminal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+VERDICTS = {
+    "faster": "faster",
+    "slower": "slower",
+    "same": "no difference beyond the noise",
+    "cannot_tell": "cannot tell: the difference is within what this machine can resolve",
+}
+
+
+def plain(text: object) -> str:
+    """Text that a model may have written: an escape sequence in an error message must not drive the terminal."""
+    return _CONTROL.sub("", str(text))
+
+
+def milliseconds(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.3f} ms" if value < 1 else f"{value:.2f} ms" if value < 100 else f"{value:.0f} ms"
+
+
+def speedup(value: float | None, interval: Mapping[str, Any] | None = None) -> str:
+    """`1.62x (99 % interval 1.55 to 1.69)`."""
+    if value is None:
+        return ""
+    text = f"{value:.2f}x"
+    if interval:
+        text += f" ({interval['confidence'] * 100:g} % interval {interval['low']:.2f} to {interval['high']:.2f})"
+    return text
+
+
+def verdict(value: str | None) -> str:
+    return VERDICTS.get(value or "", "not judged")
+
+
+def gain(value: float | None) -> str:
+    """What a step gave: the time without it over the time with it, as a percentage."""
+    return "" if value is None else f"{(value - 1) * 100:+.1f} %"
+
+
+def step(document: Mapping[str, Any]) -> str:
+    """`pass split_target_attention`, `backend aot_inductor (freezing=True)`."""
+    for kind in ("pass", "precision", "backend"):
+        if kind in document:
+            options = document.get("options") or document.get("keep_float32") or {}
+            listed = ", ".join(f"{k}={v}" for k, v in options.items())
+            return plain(f"{kind} {document[kind]}" + (f" ({listed})" if listed else ""))
+    settings = ", ".join(f"{k}={v}" for k, v in dict(document.get("runtime") or {}).items())
+    return plain(f"runtime {settings}" if settings else "runtime defaults")
+
+
+def seconds(value: float) -> str:
+    minutes, rest = divmod(round(value), 60)
+    return f"{minutes}:{rest:02d}"

@@ -1,0 +1,170 @@
+"""Bursts: one contender answers fresh inputs call after call, while all the others are stopped.
+
+The child's clock times each call; the coordinator's clock bounds each burst from outside. A burst whose calls do not
+add up to what was seen is refused and run again; a contender that is refused too often in a row is out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+import optimizer.benchmarking.errors  # noqa: F401  (fills the catalogue)
+from optimizer.errors import FuseworksError
+from optimizer.sandbox import Child, Reply
+
+CLOCK_SLACK_NS, CLOCK_SHARE = 5_000_000, 0.03
+MAX_REFUSALS = 4
+REFUSAL_PAUSE_S = 0.05
+BURST_S = 0.06
+MIN_CALLS, MAX_CALLS = 3, 48
+MAX_BURST_BYTES = 64 << 20
+WARM_CALLS = 1
+WARM_UP_S = 2.0
+TIMEOUT_S = 120.0
+
+InputSet = list[np.ndarray]
+Draw = Callable[[], InputSet]
+
+
+class Loaded(Protocol):
+    """A child with a contender in it. The coordinator's own class may hold more."""
+
+    @property
+    def child(self) -> Child: ...
+    @property
+    def load_s(self) -> float: ...
+
+
+@dataclass
+class Burst:
+    """One burst as it was accepted. Times in nanoseconds."""
+
+    calls_ns: np.ndarray
+    outside_ns: int
+    page_faults: int
+    wait_ns: int | None
+    device_ns: np.ndarray | None = None
+
+    @property
+    def mean_ns(self) -> float:
+        return float(self.calls_ns.mean())
+
+
+@dataclass
+class Entrant:
+    """One contender's process within one set, and all that was seen of it."""
+
+    name: str
+    child: Child
+    load_s: float = 0.0
+    base_rss_bytes: int | None = None
+    median_ns: int = 0
+    first_ns: int = 0
+    clock_ns: int = 0
+    stable: bool = False
+    refusals: int = 0
+    bursts: list[Burst] = field(default_factory=list)
+    peak_rss_bytes: int | None = None
+    allocator_peak_bytes: int | None = None
+
+
+def clock_reason(inside_ns: int, outside_ns: int) -> str | None:
+    """Why the child's times cannot be believed: they must add up to what was seen within 5 ms + 3 %."""
+    if abs(outside_ns - inside_ns) > CLOCK_SLACK_NS + CLOCK_SHARE * outside_ns:
+        return f"{inside_ns / 1e6:.1f} ms inside, {outside_ns / 1e6:.1f} ms outside"
+    return None
+
+
+def warm_up(entrant: Entrant, draw: Draw, max_s: float = WARM_UP_S) -> None:
+    """Calls on a few staged inputs until stable, or until `max_s` is over. The child must be running."""
+    sets = [draw() for _ in range(MIN_CALLS)]
+    entrant.child.call("benchmarking.stage", _flat(sets), timeout_s=TIMEOUT_S, calls=len(sets))
+    fields = entrant.child.call("benchmarking.warm_up", timeout_s=TIMEOUT_S + max_s, max_s=max_s).fields
+    entrant.median_ns = max(1, _count(fields, "median_ns"))
+    entrant.first_ns, entrant.clock_ns = _count(fields, "first_ns"), _count(fields, "clock_ns")
+    entrant.stable = fields.get("stable") is True
+
+
+def calls_per_burst(entrants: list[Entrant], set_bytes: int) -> int:
+    """So many calls that the slowest contender's burst lasts some 60 ms; all contenders run as many."""
+    slowest = max(entrant.median_ns for entrant in entrants)
+    fitting = max(MIN_CALLS, MAX_BURST_BYTES // max(set_bytes, 1))
+    return int(min(max(MIN_CALLS, round(BURST_S * 1e9 / slowest)), MAX_CALLS, fitting))
+
+
+def run_burst(entrant: Entrant, draw: Draw, sets: list[InputSet]) -> Burst:
+    """One accepted burst on `sets`. Inputs are staged outside the timed window. The child must be running.
+
+    Raises ChildFailed; FuseworksError (`benchmarking:user:clock`).
+    """
+    child = entrant.child
+    inside_ns = outside_ns = 0
+    for attempt in range(MAX_REFUSALS):
+        if attempt:
+            entrant.refusals += 1
+            time.sleep(REFUSAL_PAUSE_S * 2**attempt)
+        warm = [draw() for _ in range(WARM_CALLS)]
+        child.call("benchmarking.stage", _flat([*sets, *warm]), timeout_s=TIMEOUT_S, calls=len(sets), warm=len(warm))
+        started = time.perf_counter_ns()
+        reply = child.call("benchmarking.go", timeout_s=TIMEOUT_S)
+        outside_ns = time.perf_counter_ns() - started
+        burst = _burst(reply, len(sets), outside_ns)
+        inside_ns = int(burst.calls_ns.sum())
+        if clock_reason(inside_ns, outside_ns) is None:
+            entrant.bursts.append(burst)
+            return burst
+    raise FuseworksError(
+        "benchmarking:user:clock",
+        place=entrant.name,
+        name=entrant.name,
+        inside_ms=round(inside_ns / 1e6, 2),
+        outside_ms=round(outside_ns / 1e6, 2),
+        refusals=MAX_REFUSALS,
+    )
+
+
+def answers(entrant: Entrant, indices: list[int]) -> list[list[np.ndarray]]:
+    """The outputs of some calls of the last burst."""
+    reply = entrant.child.call("benchmarking.outputs", timeout_s=TIMEOUT_S, indices=indices)
+    per_call = _count(reply.fields, "outputs_per_set")
+    if len(reply.arrays) != per_call * len(indices):
+        raise FuseworksError("child:user:bad-answer", text=f"{len(reply.arrays)} outputs for {len(indices)} calls")
+    return [reply.arrays[at * per_call : (at + 1) * per_call] for at in range(len(indices))]
+
+
+def read_memory(entrant: Entrant) -> None:
+    fields = entrant.child.call("benchmarking.memory", timeout_s=TIMEOUT_S).fields
+    entrant.peak_rss_bytes = _count(fields, "peak_rss_bytes")
+    if fields.get("allocator_peak_bytes") is not None:
+        entrant.allocator_peak_bytes = _count(fields, "allocator_peak_bytes")
+
+
+def _flat(sets: list[InputSet]) -> InputSet:
+    return [array for inputs in sets for array in inputs]
+
+
+def _burst(reply: Reply, calls: int, outside_ns: int) -> Burst:
+    if not reply.arrays or any(a.shape != (calls,) or a.dtype != np.int64 for a in reply.arrays[:2]):
+        raise FuseworksError("child:user:bad-answer", text=f"no times for {calls} calls")
+    if (reply.arrays[0] <= 0).any():
+        raise FuseworksError("child:user:bad-answer", text="a call that took no time")
+    wait = reply.fields.get("wait_ns")
+    return Burst(
+        calls_ns=reply.arrays[0],
+        outside_ns=outside_ns,
+        page_faults=_count(reply.fields, "page_faults"),
+        wait_ns=wait if isinstance(wait, int) else None,
+        device_ns=reply.arrays[1] if len(reply.arrays) > 1 else None,
+    )
+
+
+def _count(fields: dict[str, Any], name: str) -> int:
+    value = fields.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise FuseworksError("child:user:bad-answer", text=f"{name} is {str(value)[:80]}")
+    return value

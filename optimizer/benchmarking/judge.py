@@ -1,0 +1,167 @@
+"""The judgement: sets of fresh processes until the verdicts stand, at most three looks with the error split among them.
+
+Nothing that was measured while candidates were chosen enters here. An A/A contender (a second baseline process in every
+set) gives the noise floor from as many pairs and rounds, under the same load.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from optimizer.benchmarking.bursts import WARM_UP_S, Draw, Entrant
+from optimizer.benchmarking.sets import ROUNDS, Check, MeasuredSet, Start, measure_set
+from optimizer.benchmarking.statistics import CONFIDENCE, look_confidence, noise_floor, student_interval, verdict
+from optimizer.errors import FuseworksError
+from optimizer.result import Comparison, Interval, Verdict
+from optimizer.sandbox import Child
+
+LOOKS = (6, 12, 18)
+MIN_SETS = 3
+AGAIN_SUFFIX = "_again"
+
+Progress = Callable[[str, int, int], None]
+
+
+class Pair(NamedTuple):
+    """A question: how fast is `other` against `base`. `same_settings`: both under the same runtime settings."""
+
+    base: str
+    other: str
+    same_settings: bool = True
+
+
+@dataclass
+class JudgeOutcome:
+    """`samples`: one entrant per process. `failed`: contenders that dropped out, with the error that ended them."""
+
+    comparisons: list[Comparison]
+    samples: dict[str, list[Entrant]]
+    failed: dict[str, FuseworksError]
+    noise_floor: float
+    aa_log_speedups: list[float]
+    sets: int
+    looks: int
+    load_averages: list[float]
+    notes: list[str] = field(default_factory=list)
+
+    def comparison(self, base: str, other: str) -> Comparison | None:
+        """None where one of the two dropped out."""
+        return next((c for c in self.comparisons if (c.base, c.other) == (base, other)), None)
+
+
+def planned_looks(max_pairs: int, looks: Sequence[int] = LOOKS) -> tuple[int, ...]:
+    """The looks that a policy's `max_pairs` leaves; the last one is at `max_pairs` itself."""
+    kept = [look for look in looks if look < max_pairs]
+    return (*kept[: len(looks) - 1], max_pairs)
+
+
+def judge(
+    starts: Mapping[str, Start],
+    pairs: Sequence[Pair],
+    draw: Draw,
+    *,
+    rng: np.random.Generator,
+    baseline: str = "baseline",
+    looks: Sequence[int] = LOOKS,
+    rounds: int = ROUNDS,
+    warm_up_s: float = WARM_UP_S,
+    confidence: float = CONFIDENCE,
+    deadline: float | None = None,
+    checks: Mapping[str, Check] | None = None,
+    reference: Child | None = None,
+    progress: Progress | None = None,
+) -> JudgeOutcome:
+    """`starts` gives a fresh loaded process of each contender; `deadline` is on `time.monotonic`'s clock.
+
+    Stops at the first look at which every pair has a verdict, at the last look, or before a set that would pass the
+    deadline, but never with fewer than three sets. A contender that fails drops out; the baseline's failure raises.
+    """
+    again = baseline + AGAIN_SUFFIX
+    contenders = {**starts, again: starts.get(again, starts[baseline])}
+    at_look = look_confidence(confidence, len(looks))
+    sets: list[MeasuredSet] = []
+    failed: dict[str, FuseworksError] = {}
+    notes: list[str] = []
+    looked = 0
+    while True:
+        live = {name: start for name, start in contenders.items() if name not in failed}
+        if progress:
+            progress(f"Measuring {len(live)} contenders in fresh processes", len(sets), looks[-1])
+        one = measure_set(
+            live,
+            draw,
+            baseline=baseline,
+            rng=rng,
+            rounds=rounds,
+            warm_up_s=warm_up_s,
+            essential={again},
+            checks=checks,
+            reference=reference,
+        )
+        sets.append(one)
+        failed.update(one.failed)
+        asked = [pair for pair in pairs if not {pair.base, pair.other} & set(failed)]
+        if not asked:
+            notes.append("every contender that was to be compared dropped out")
+            break
+        if len(sets) in looks:
+            looked += 1
+            outcome = [compare(sets, pair, again, baseline, at_look, confidence, looked) for pair in asked]
+            if len(sets) >= looks[-1] or all(c.verdict != Verdict.CANNOT_TELL for c in outcome):
+                break
+        if deadline is not None and len(sets) >= MIN_SETS and time.monotonic() + _set_s(sets) > deadline:
+            notes.append(f"stopped after {len(sets)} of up to {looks[-1]} sets: the time budget is over")
+            looked += len(sets) not in looks
+            break
+    asked = [pair for pair in pairs if not {pair.base, pair.other} & set(failed)]
+    aa = [one.log_speedup(baseline, again) for one in sets]
+    names = [name for name in contenders if name not in failed]
+    return JudgeOutcome(
+        comparisons=[compare(sets, pair, again, baseline, at_look, confidence, looked) for pair in asked],
+        samples={name: [one.entrants[name] for one in sets] for name in names},
+        failed=failed,
+        noise_floor=noise_floor(aa, at_look) if len(aa) > 1 else float("nan"),
+        aa_log_speedups=aa,
+        sets=len(sets),
+        looks=looked,
+        load_averages=[one.load_average for one in sets],
+        notes=notes + _refusal_notes(sets),
+    )
+
+
+def compare(
+    sets: Sequence[MeasuredSet], pair: Pair, again: str, baseline: str, at_look: float, confidence: float, looks: int
+) -> Comparison:
+    """The interval of this look; `confidence` is what holds over all looks together."""
+    logs = [one.log_speedup(pair.base, pair.other) for one in sets]
+    floor = noise_floor([one.log_speedup(baseline, again) for one in sets], at_look)
+    low, speedup, high = student_interval(logs, at_look)
+    return Comparison(
+        base=pair.base,
+        other=pair.other,
+        speedup=speedup,
+        interval=Interval(low=low, high=high, confidence=confidence),
+        verdict=verdict(low, high, floor),
+        noise_floor=floor,
+        pairs=len(logs),
+        looks=looks,
+        same_settings=pair.same_settings,
+        log_speedups=logs,
+    )
+
+
+def _set_s(sets: Sequence[MeasuredSet]) -> float:
+    return float(np.mean([one.seconds for one in sets[-3:]]))
+
+
+def _refusal_notes(sets: Sequence[MeasuredSet]) -> list[str]:
+    refused: dict[str, int] = {}
+    for one in sets:
+        for name, entrant in one.entrants.items():
+            refused[name] = refused.get(name, 0) + entrant.refusals
+    return [f"{count} bursts of {name} did not add up and were run again" for name, count in refused.items() if count]

@@ -1,0 +1,180 @@
+"""One set: a fresh process of every contender, measured in interleaved rounds, all others stopped meanwhile.
+
+All contenders of a round answer the same fresh inputs, so that what they answered while they were timed can be compared
+afterwards: with the baseline's answers every round, with the float64 reference's once a set.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from optimizer.benchmarking import bursts
+from optimizer.benchmarking.bursts import Draw, Entrant, InputSet, Loaded
+from optimizer.errors import FuseworksError
+from optimizer.sandbox import Child
+from optimizer.verifying.asking import ask
+
+ROUNDS = 10
+
+Start = Callable[[], "Loaded | Child"]
+# (the contender's answer, the expected one) -> why they do not agree, or None: `Verifier.agreement(precision)`
+Check = Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], "str | None"]
+
+
+@dataclass
+class MeasuredSet:
+    """What one set of fresh processes gave. A contender that failed is in `failed` only."""
+
+    entrants: dict[str, Entrant]
+    failed: dict[str, FuseworksError]
+    seconds: float
+    load_average: float
+
+    def log_speedup(self, base: str, other: str) -> float:
+        """Mean over rounds of the log of base time / other time."""
+        pairs = zip(self.entrants[base].bursts, self.entrants[other].bursts, strict=True)
+        return float(np.mean([math.log(b.mean_ns / o.mean_ns) for b, o in pairs]))
+
+
+def entrant(name: str, loaded: Loaded | Child) -> Entrant:
+    """Takes a child, or any object with `child` and `load_s` (and `rss_bytes_after_import`, where known)."""
+    child = getattr(loaded, "child", None)
+    if child is None:
+        assert isinstance(loaded, Child) or hasattr(loaded, "call")
+        return Entrant(name, loaded)  # type: ignore[arg-type]
+    return Entrant(name, child, loaded.load_s, getattr(loaded, "rss_bytes_after_import", None))  # type: ignore[union-attr]
+
+
+@dataclass
+class _Running:
+    """The set while it is measured: kills what it started, drops what fails."""
+
+    baseline: str
+    essential: Collection[str]
+    checks: Mapping[str, Check]
+    reference: Child | None
+    entrants: dict[str, Entrant] = field(default_factory=dict)
+    failed: dict[str, FuseworksError] = field(default_factory=dict)
+
+    def drop(self, name: str, error: FuseworksError) -> None:
+        """Takes one contender out; the set goes on without it unless it is essential."""
+        self.failed[name] = error
+        if name in self.entrants:
+            self.entrants.pop(name).child.kill()
+        if name in self.essential:
+            raise error
+
+    def kill(self) -> None:
+        for running in self.entrants.values():
+            running.child.kill()
+
+
+def measure_set(
+    starts: Mapping[str, Start],
+    draw: Draw,
+    *,
+    baseline: str,
+    rng: np.random.Generator,
+    rounds: int = ROUNDS,
+    warm_up_s: float = bursts.WARM_UP_S,
+    essential: Collection[str] = (),
+    checks: Mapping[str, Check] | None = None,
+    reference: Child | None = None,
+    check_all: bool = False,
+) -> MeasuredSet:
+    """Starts, warms up, measures and kills one process of each contender.
+
+    The baseline and the `essential` contenders raise when they fail; any other is dropped. `check_all` compares every
+    timed answer instead of one a round.
+    """
+    began = time.perf_counter()
+    running = _Running(baseline, {baseline, *essential}, checks or {}, reference)
+    if reference is not None:
+        reference.pause()
+    try:
+        for name in rng.permutation(list(starts)):
+            _guarded(running, str(name), partial(_start, running, str(name), starts[str(name)], draw, warm_up_s))
+        set_bytes = sum(array.nbytes for array in draw())
+        calls = bursts.calls_per_burst(list(running.entrants.values()), set_bytes)
+        referee_round = int(rng.integers(rounds))
+        for number in range(rounds):
+            sets = [draw() for _ in range(calls)]
+            indices = list(range(calls)) if check_all else [int(rng.integers(calls))]
+            _round(running, draw, sets, indices, rng, against_reference=number == referee_round)
+        for name in list(running.entrants):
+            _guarded(running, name, partial(_finish, running.entrants[name]))
+        return MeasuredSet(running.entrants, running.failed, time.perf_counter() - began, os.getloadavg()[0])
+    finally:
+        running.kill()
+        if reference is not None:
+            reference.resume()
+
+
+def _guarded(running: _Running, name: str, work: Callable[[], None]) -> None:
+    try:
+        work()
+    except FuseworksError as error:
+        running.drop(name, error)
+
+
+def _start(running: _Running, name: str, start: Start, draw: Draw, warm_up_s: float) -> None:
+    new = running.entrants[name] = entrant(name, start())
+    bursts.warm_up(new, draw, warm_up_s)
+    new.child.pause()
+
+
+def _finish(done: Entrant) -> None:
+    done.child.resume()
+    bursts.read_memory(done)
+
+
+def _round(
+    running: _Running,
+    draw: Draw,
+    sets: list[InputSet],
+    indices: list[int],
+    rng: np.random.Generator,
+    *,
+    against_reference: bool,
+) -> None:
+    given: dict[str, list[list[np.ndarray]]] = {}
+
+    def burst(name: str) -> None:
+        one = running.entrants[name]
+        one.child.resume()
+        bursts.run_burst(one, draw, sets)
+        given[name] = bursts.answers(one, indices)
+        one.child.pause()
+
+    for name in rng.permutation(list(running.entrants)):
+        _guarded(running, str(name), partial(burst, str(name)))
+    expected = given[running.baseline]
+    if against_reference and running.reference is not None:
+        running.reference.resume()
+        true = ask(running.reference, [sets[i] for i in indices], timeout_s=bursts.TIMEOUT_S).whole()
+        running.reference.pause()
+        for name in list(running.entrants):
+            _guarded(running, name, partial(_compare, running, name, given[name], true))
+    for name in list(running.entrants):
+        _guarded(running, name, partial(_compare, running, name, given[name], expected))
+
+
+def _compare(running: _Running, name: str, given: list[list[np.ndarray]], expected: list[list[np.ndarray]]) -> None:
+    check = running.checks.get(name)
+    if check is None:
+        return
+    for mine, true in zip(given, expected, strict=True):
+        # the reference answers in float64; what is compared is the value, in the contender's own dtype
+        alike = [
+            t.astype(m.dtype) if m.dtype.kind == t.dtype.kind == "f" else t for m, t in zip(mine, true, strict=False)
+        ]
+        reason = check(mine, alike if len(mine) == len(true) else true)
+        if reason is not None:
+            raise FuseworksError("benchmarking:user:answers-changed", place=name, name=name, text=reason)

@@ -1,0 +1,61 @@
+"""From log-speedups of pairs of fresh processes to an interval and a verdict. numpy and scipy only.
+
+The process is the unit: a process is itself a random effect (layout, page faults), so calls and rounds within one are
+never treated as independent samples, and nothing is bootstrapped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from optimizer.result import Verdict
+
+CONFIDENCE = 0.99
+MAX_LOOKS = 3
+SAME_SHARE = 0.02
+
+
+class SpeedupInterval(NamedTuple):
+    low: float
+    speedup: float
+    high: float
+
+
+def look_confidence(confidence: float, looks: int) -> float:
+    """The error is split evenly among the planned looks, so that stopping early keeps the stated level."""
+    if not 1 <= looks <= MAX_LOOKS:
+        raise ValueError(f"{looks} looks planned; 1 to {MAX_LOOKS} are allowed")
+    return 1.0 - (1.0 - confidence) / looks
+
+
+def student_interval(log_speedups: Sequence[float], confidence: float = CONFIDENCE) -> SpeedupInterval:
+    """Student's t over one mean log-speedup per pair of processes, brought back to speedups."""
+    values = np.asarray(log_speedups, dtype=np.float64)
+    if values.ndim != 1 or values.size < 2:
+        raise ValueError("an interval needs at least two pairs of processes")
+    centre = float(values.mean())
+    half = float(stats.t.ppf(0.5 + confidence / 2, values.size - 1) * values.std(ddof=1) / math.sqrt(values.size))
+    return SpeedupInterval(math.exp(centre - half), math.exp(centre), math.exp(centre + half))
+
+
+def noise_floor(aa_log_speedups: Sequence[float], confidence: float = CONFIDENCE) -> float:
+    """How far from 1 the interval of an A/A (the baseline against itself) reaches, of as many pairs and rounds."""
+    low, _, high = student_interval(aa_log_speedups, confidence)
+    return max(abs(low - 1.0), abs(high - 1.0))
+
+
+def verdict(low: float, high: float, floor: float) -> Verdict:
+    """[low, high] is the interval of the speedup, `floor` the machine's own A/A noise floor."""
+    if low > 1.0 + floor:
+        return Verdict.FASTER
+    if high < 1.0 - floor:
+        return Verdict.SLOWER
+    width = max(floor, SAME_SHARE)
+    if low >= 1.0 - width and high <= 1.0 + width:
+        return Verdict.SAME
+    return Verdict.CANNOT_TELL

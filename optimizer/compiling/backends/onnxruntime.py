@@ -1,0 +1,98 @@
+"""ONNX Runtime on the CPU: reads ONNX, or what torch.onnx makes of a PyTorch graph. float32 only.
+
+Its own optimizer has four levels, each of which can lose or be wrong on some model: they are candidates of their own.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from optimizer.compiling.availability import cpu_only, not_installed
+from optimizer.compiling.base import Backend, BackendOptions, Context, register_backend
+from optimizer.compiling.contender import Contender
+from optimizer.compiling.engine_errors import engine_errors
+from optimizer.errors import FuseworksError
+
+ENTRY = "model.onnx"
+LEVELS = {
+    "disabled": "ORT_DISABLE_ALL",
+    "basic": "ORT_ENABLE_BASIC",
+    "extended": "ORT_ENABLE_EXTENDED",
+    "all": "ORT_ENABLE_ALL",
+}
+SPINNING = "session.intra_op.allow_spinning"
+
+
+@register_backend
+class OnnxRuntime(Backend):
+    name: ClassVar[str] = "onnxruntime"
+    title: ClassVar[str] = "ONNX Runtime"
+    summary: ClassVar[str] = "Runs an ONNX graph with its own fused kernels."
+    formats: ClassVar[frozenset[str]] = frozenset({"pt2", "onnx"})
+    libraries: ClassVar[tuple[str, ...]] = ("onnxruntime",)
+
+    class Options(BackendOptions):
+        level: Literal["disabled", "basic", "extended", "all"] = Field(
+            default="all", description="How much of its own graph optimizer runs; `all` is its default."
+        )
+        spinning: bool = Field(
+            default=True, description="Worker threads spin between operations: faster alone, and a cost to neighbours."
+        )
+
+    def unavailable(self, target: str = "cpu") -> str | None:
+        return cpu_only(self.title, target) or not_installed("onnxruntime")
+
+    def prepare(self) -> None:
+        import onnxruntime
+
+        onnxruntime.set_default_logger_severity(3)
+
+    def build(self, model: Path, options: Any, context: Context, out: Path) -> dict[str, Any]:
+        with engine_errors(self.title):
+            if context.format == "onnx":
+                from optimizer.compiling.onnx_export import copy_onnx
+
+                path = copy_onnx(model, out)
+            else:
+                from optimizer.compiling.onnx_export import export_onnx
+                from optimizer.compiling.torch_program import load_program, lowered
+
+                path = export_onnx(lowered(load_program(model), context), out)
+            self._session(path, options, context)  # what it cannot run shows here, not when it is measured
+        return {
+            "entry": ENTRY,
+            "load": {
+                "graph_optimization_level": LEVELS[options.level],
+                "session_config": {SPINNING: "1" if options.spinning else "0"},
+            },
+        }
+
+    def load(self, artifact: Path | None, options: Any, context: Context) -> Contender:
+        from optimizer.compiling.numpy_contender import NumpyContender
+
+        with engine_errors(self.title):
+            session = self._session(artifact / ENTRY if artifact else context.model, options, context)
+        names = [i.name for i in session.get_inputs()]
+        outputs = [o.name for o in session.get_outputs()]
+        if len(names) != len(context.workload.inputs):
+            text = f"it takes {len(names)} inputs where the workload has {len(context.workload.inputs)}"
+            raise FuseworksError("compiling:ours:artifact", text=text)
+        run = session.run
+
+        def call(arrays: list[Any]) -> Any:
+            return run(outputs, dict(zip(names, arrays, strict=True)))
+
+        return NumpyContender(call, context.workload, "float32")
+
+    def _session(self, path: Path, options: Any, context: Context) -> Any:
+        import onnxruntime
+
+        wanted = onnxruntime.SessionOptions()
+        wanted.intra_op_num_threads = context.threads
+        wanted.inter_op_num_threads = 1
+        wanted.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, LEVELS[options.level])
+        wanted.add_session_config_entry(SPINNING, "1" if options.spinning else "0")
+        return onnxruntime.InferenceSession(str(path), wanted, providers=["CPUExecutionProvider"])

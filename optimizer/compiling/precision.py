@@ -1,0 +1,28 @@
+"""Lower precisions: whether a processor gains from one, and the rewrite of a graph for it. No torch until it rewrites."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from optimizer.spec import KeepFloat32
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+# Flags of /proc/cpuinfo for instructions that multiply bfloat16 natively.
+BFLOAT16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
+
+
+def supported(isa_flags: Collection[str]) -> str | None:
+    """Why bfloat16 is not worth proposing on a CPU with these flags; None when it is. An explicit request still works."""
+    if BFLOAT16_FLAGS & set(isa_flags):
+        return None
+    return "this processor multiplies no bfloat16 (neither avx512_bf16 nor amx_bf16): it would be emulated in float32"
+
+
+def to_bfloat16(exported: ExportedProgram, keep_float32: KeepFloat32) -> ExportedProgram:
+    """The program with its matrix products, convolutions and tables in bfloat16; see `bfloat16`."""
+    from optimizer.compiling.bfloat16 import to_bfloat16 as rewrite
+
+    return rewrite(exported, keep_float32)

@@ -1,0 +1,72 @@
+"""Purpose `compare`: two uploads that answer the same inputs, each as its own framework runs it, measured together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from optimizer.benchmarking.judge import LOOKS, Pair, judge, planned_looks
+from optimizer.coordinator.answer import Answer
+from optimizer.coordinator.context import RunContext
+from optimizer.coordinator.evaluate import drawing
+from optimizer.coordinator.judging import starter, summary
+from optimizer.coordinator.prepare import conditions, prepare
+from optimizer.errors import FuseworksError, catalogue
+from optimizer.result import Evaluation, EvaluationStatus
+from optimizer.spec import RuntimeSettings
+
+BEFORE, AFTER = "baseline", "other"
+
+catalogue(
+    {
+        "compare:user:inputs-differ": (
+            "The two models are not called alike: {reason}.",
+            "Give both the same input names, dtypes and shapes, or one workload that fits both (--workload).",
+        )
+    }
+)
+
+
+def compare(context: RunContext, answer: Answer) -> None:
+    """Speed only: whether the two answer alike is not asked. Raises FuseworksError."""
+    if context.spec.against is None:
+        raise FuseworksError("run:usage:spec", text="a comparison needs a second model", place="against")
+    before = prepare(context, answer, Path(context.spec.model))
+    after = prepare(context, Answer(), Path(context.spec.against))
+    for ours, theirs in zip(before.workload.inputs, after.workload.inputs, strict=False):
+        if (ours.dtype, len(ours.shape)) != (theirs.dtype, len(theirs.shape)):
+            reason = f"{ours.name} is {ours.dtype} of rank {len(ours.shape)}, {theirs.name} is {theirs.dtype} of rank {len(theirs.shape)}"
+            raise FuseworksError("compare:user:inputs-differ", reason=reason)
+    counts = len(before.workload.inputs), len(after.workload.inputs)
+    if counts[0] != counts[1]:
+        raise FuseworksError("compare:user:inputs-differ", reason=f"{counts[0]} inputs against {counts[1]}")
+    settings = RuntimeSettings()
+    with context.events.stage("benchmarking", f"Comparing {context.spec.model} with {context.spec.against}"):
+        outcome = judge(
+            {
+                BEFORE: starter(before, before.baseline(settings)),
+                AFTER: starter(after, after.baseline(settings)),
+            },
+            [Pair(BEFORE, AFTER)],
+            drawing(before, 7),
+            rng=context.rng(8),
+            looks=planned_looks(context.spec.policy.max_pairs, LOOKS),
+            deadline=context.deadline(0.0),
+            progress=lambda text, done, total: context.events.emit("benchmarking", text, done=done, total=total),
+        )
+    if AFTER in outcome.failed:
+        raise outcome.failed[AFTER]
+    answer.comparisons = outcome.comparisons
+    answer.same_settings = answer.as_deployed = outcome.comparison(BEFORE, AFTER)
+    assert answer.same_settings is not None
+    for role, bench in ((BEFORE, before), (AFTER, after)):
+        performance = summary(bench, outcome.samples[role])
+        candidate = bench.baseline(settings).model_copy(update={"name": role, "why": str(bench.captured.upload.name)})
+        answer.file(Evaluation(candidate=candidate, status=EvaluationStatus.PASSED, performance=performance))
+    answer.baseline_ms = answer.evaluations[BEFORE].performance.median_ms  # type: ignore[union-attr]
+    answer.best_ms = answer.evaluations[AFTER].performance.median_ms  # type: ignore[union-attr]
+    answer.conditions = conditions(context, settings)
+    same = answer.same_settings
+    answer.summary = (
+        f"{Path(context.spec.against).name} against {Path(context.spec.model).name}: {same.speedup:.2f}x "
+        f"[{same.interval.low:.2f}, {same.interval.high:.2f}], {same.verdict.value.replace('_', ' ')}."
+    )

@@ -1,0 +1,58 @@
+"""The real command in a process of its own, over a stand-in for the optimizer."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.optimizer.reporting.sample import document
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass
+class Command:
+    """`fuseworks` in `folder`."""
+
+    folder: Path
+    environment: dict[str, str]
+
+    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "fuseworks_client", *arguments],
+            cwd=self.folder,
+            env={**self.environment, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def __call__(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        process = self.start(*arguments, **environment)
+        out, error = process.communicate(timeout=60)
+        return subprocess.CompletedProcess(process.args, process.returncode, out, error)
+
+    def model(self, behaviour: str, name: str = "model.py") -> str:
+        (self.folder / name).write_text(behaviour)
+        return name
+
+
+@pytest.fixture
+def fuseworks(tmp_path: Path) -> Command:
+    (tmp_path / "fake.json").write_text(json.dumps(document()))
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": f"{ROOT / 'client'}",
+        "LANG": "C.UTF-8",
+        "COLUMNS": "160",
+        "TMPDIR": str(tmp_path),
+        "FAKE_RESULT": str(tmp_path / "fake.json"),
+        "FUSEWORKS_OPTIMIZER": f"{sys.executable} {ROOT / 'tests/client/fake_optimizer.py'}",
+    }
+    return Command(tmp_path, environment)

@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from optimizer.benchmarking import bursts
+from optimizer.benchmarking.judge import JudgeOutcome, Pair, judge, planned_looks
+from optimizer.benchmarking.screen import screen
+from optimizer.benchmarking.sets import entrant, measure_set
+from optimizer.benchmarking.summary import held_back, performance, raw_samples, recheck
+from optimizer.errors import FuseworksError
+from optimizer.result import Verdict
+from tests.optimizer.benchmarking.simulated import CALL_NS, SimulatedChild, drawer, starter
+
+PAIR = Pair("baseline", "winner")
+
+
+def agree(mine: Any, base: Any) -> str | None:
+    return None if np.allclose(mine[0], base[0]) else "differs"
+
+
+def run(seed: int, speedup: float, **options: Any) -> JudgeOutcome:
+    rng = np.random.default_rng(seed)
+    spread = {"process_sd": options.pop("process_sd", 0.008), "burst_sd": 0.012}
+    starts = {"baseline": starter(rng, 1.0, **spread), "winner": starter(rng, speedup, **spread)}
+    starts.update(options.pop("more", {}))
+    settings = {"rounds": 4, "checks": {"winner": agree}, **options}
+    return judge(starts, settings.pop("pairs", [PAIR]), drawer(rng), rng=rng, **settings)  # type: ignore[arg-type]
+
+
+def test_a_clear_gain_is_faster_at_the_first_look() -> None:
+    outcome = run(0, 1.5)
+    comparison = outcome.comparison("baseline", "winner")
+    assert comparison is not None
+    assert (comparison.verdict, comparison.pairs, comparison.looks) == (Verdict.FASTER, 6, 1)
+    assert comparison.interval.low < 1.5 < comparison.interval.high
+    assert comparison.interval.confidence == 0.99
+    assert comparison.speedup == pytest.approx(math.exp(np.mean(comparison.log_speedups)))
+    assert outcome.noise_floor == comparison.noise_floor
+    assert len(outcome.samples["winner"]) == 6
+    assert len({id(e.child) for e in outcome.samples["winner"]}) == 6, "every pair needs processes of its own"
+    assert all(e.child.killed for es in outcome.samples.values() for e in es)  # type: ignore[attr-defined]
+
+
+def test_what_cannot_be_told_is_looked_at_three_times() -> None:
+    outcome = run(1, 1.02, process_sd=0.03)
+    comparison = outcome.comparison("baseline", "winner")
+    assert comparison is not None
+    assert (comparison.verdict, comparison.pairs, comparison.looks) == (Verdict.CANNOT_TELL, 18, 3)
+
+
+def test_the_whole_judgement_of_equal_contenders_holds_its_level() -> None:
+    trials = 60
+    outcomes = [run(1000 + seed, 1.0, process_sd=0.02, rounds=2) for seed in range(trials)]
+    comparisons = [o.comparison("baseline", "winner") for o in outcomes]
+    wrong = sum(c is not None and c.verdict in {Verdict.FASTER, Verdict.SLOWER} for c in comparisons)
+    assert wrong <= stats.binom.ppf(0.9999, trials, 0.01)
+    missed = sum(c is not None and not c.interval.low <= 1.0 <= c.interval.high for c in comparisons)
+    assert missed <= stats.binom.ppf(0.9999, trials, 0.01)
+
+
+def test_a_planted_five_percent_is_found_by_the_whole_judgement() -> None:
+    verdicts = [run(2000 + s, 1.05).comparison("baseline", "winner") for s in range(20)]
+    assert sum(c is not None and c.verdict == Verdict.FASTER for c in verdicts) >= 17
+
+
+def test_the_deadline_stops_it_but_never_before_three_sets() -> None:
+    outcome = run(3, 1.0, process_sd=0.03, deadline=time.monotonic() - 1)
+    assert outcome.sets == 3
+    assert outcome.notes == ["stopped after 3 of up to 18 sets: the time budget is over"]
+    comparison = outcome.comparison("baseline", "winner")
+    assert comparison is not None and comparison.pairs == 3 and comparison.looks == 1
+
+
+def test_looks_are_planned_within_the_policys_pairs() -> None:
+    assert planned_looks(18) == (6, 12, 18)
+    assert planned_looks(6) == (6,)
+    assert planned_looks(10) == (6, 10)
+    assert planned_looks(40) == (6, 12, 40)
+
+
+def test_all_pairs_need_a_verdict_before_it_stops() -> None:
+    rng = np.random.default_rng(4)
+    more = {"best_peer": starter(rng, 1.31, 0.03)}
+    pairs = [PAIR, Pair("best_peer", "winner")]
+    outcome = run(4, 1.3, more=more, pairs=pairs)
+    assert outcome.sets > 6
+    assert {(c.base, c.other) for c in outcome.comparisons} == {("baseline", "winner"), ("best_peer", "winner")}
+
+
+def test_a_contender_that_fails_drops_out_and_the_others_go_on() -> None:
+    starts = itertools.count()
+
+    def broken() -> SimulatedChild:
+        if next(starts) == 1:
+            raise FuseworksError("child:user:crashed", signal="SIGSEGV")
+        return SimulatedChild(np.random.default_rng(0), 1.0, 0.01, 0.01)
+
+    outcome = run(5, 1.5, more={"best_peer": broken}, pairs=[PAIR, Pair("best_peer", "winner")])
+    assert outcome.failed["best_peer"].id == "child:user:crashed"
+    assert [(c.base, c.other) for c in outcome.comparisons] == [("baseline", "winner")]
+    assert "best_peer" not in outcome.samples
+
+
+def test_the_baselines_failure_ends_the_judgement_and_kills_every_child() -> None:
+    rng = np.random.default_rng(0)
+    started: list[SimulatedChild] = []
+
+    def start() -> SimulatedChild:
+        started.append(SimulatedChild(rng, 1.0, 0.01, 0.01))
+        return started[-1]
+
+    def broken() -> SimulatedChild:
+        raise FuseworksError("child:user:crashed", signal="SIGKILL")
+
+    starts: Any = {"baseline": broken, "winner": start}
+    with pytest.raises(FuseworksError, match="SIGKILL"):
+        judge(starts, [PAIR], drawer(rng), rng=rng)
+    assert all(child.killed for child in started)
+
+
+class Drifting(SimulatedChild):
+    """Right in its first bursts, wrong afterwards: what a check before timing cannot see."""
+
+    def answer(self, staged: np.ndarray) -> np.ndarray:
+        self.bursts_seen = getattr(self, "bursts_seen", 0) + 1
+        return staged * 2 if self.bursts_seen <= 2 else staged * 2.5
+
+
+def test_answers_are_checked_after_timing() -> None:
+    rng = np.random.default_rng(6)
+    outcome = run(6, 1.0, more={"winner": lambda: Drifting(rng, 9.0, 0.01, 0.01)})
+    assert outcome.failed["winner"].id == "benchmarking:user:answers-changed"
+    assert outcome.comparisons == []
+    assert outcome.notes == ["every contender that was to be compared dropped out"]
+
+
+def test_only_one_process_runs_at_a_time() -> None:
+    rng = np.random.default_rng(7)
+    children: list[SimulatedChild] = []
+
+    class Watched(SimulatedChild):
+        def go(self, arrays: Any, fields: Any) -> Any:
+            assert [c for c in children if c.running and not c.killed] == [self]
+            return super().go(arrays, fields)
+
+    def start() -> SimulatedChild:
+        children.append(Watched(rng, 1.0, 0.01, 0.01))
+        return children[-1]
+
+    starts: Any = {"baseline": start, "winner": start, "best_peer": start}
+    one = measure_set(starts, drawer(rng), baseline="baseline", rng=rng, rounds=3)
+    assert {name: len(e.bursts) for name, e in one.entrants.items()} == dict.fromkeys(starts, 3)
+
+
+def test_contenders_of_a_round_answer_the_same_inputs_in_a_random_order() -> None:
+    rng = np.random.default_rng(8)
+    order: list[str] = []
+    inputs: dict[str, list[bytes]] = {"baseline": [], "winner": []}
+
+    class Named(SimulatedChild):
+        name = ""
+
+        def go(self, arrays: Any, fields: Any) -> Any:
+            order.append(self.name)
+            inputs[self.name].append(b"".join(a.tobytes() for a in self.staged[: self.calls]))
+            return super().go(arrays, fields)
+
+    def start(name: str) -> Any:
+        def begin() -> SimulatedChild:
+            child = Named(rng, 1.0, 0.01, 0.01)
+            child.name = name
+            return child
+
+        return begin
+
+    starts = {name: start(name) for name in inputs}
+    measure_set(starts, drawer(rng), baseline="baseline", rng=rng, rounds=12)
+    assert inputs["baseline"] == inputs["winner"]
+    assert len(set(inputs["winner"])) == 12
+    firsts = {order[i] for i in range(0, len(order), 2)}
+    assert firsts == {"baseline", "winner"}
+
+
+def test_screening_estimates_the_speedup_and_leaves_both_children_running() -> None:
+    rng = np.random.default_rng(9)
+    candidate, baseline = (entrant(n, SimulatedChild(rng, s, 0, 0.01)) for n, s in (("c", 2.0), ("b", 1.0)))  # type: ignore[arg-type]
+    screened = screen(candidate, baseline, drawer(rng), rng=rng, items=256)
+    assert screened.speedup == pytest.approx(2.0, rel=0.05)
+    assert screened.performance.screened
+    assert screened.performance.throughput_per_s == pytest.approx(256e9 / (CALL_NS / 2), rel=0.05)
+    assert candidate.child.running and baseline.child.running  # type: ignore[attr-defined]
+    again = screen(candidate, baseline, drawer(rng), rng=rng, items=256)
+    assert again.speedup == pytest.approx(2.0, rel=0.05)
+
+
+def test_screening_refuses_answers_that_disagree() -> None:
+    rng = np.random.default_rng(10)
+    wrong = Drifting(rng, 1.0, 0, 0.01)
+    with pytest.raises(FuseworksError) as caught:
+        screen(
+            entrant("wrong", wrong),  # type: ignore[arg-type]
+            entrant("b", SimulatedChild(rng, 1.0, 0, 0.01)),  # type: ignore[arg-type]
+            drawer(rng),
+            rng=rng,
+            items=1,
+            check=agree,
+        )
+    assert caught.value.id == "benchmarking:user:answers-changed"
+    assert wrong.running
+
+
+def test_performance_is_worked_out_from_all_calls_of_all_processes() -> None:
+    entrants = []
+    for times in ([1, 2, 3], [4, 10]):
+        one = bursts.Entrant("x", None, load_s=0.5, base_rss_bytes=3 << 20, peak_rss_bytes=7 << 20)  # type: ignore[arg-type]
+        calls = np.array(times, dtype=np.int64) * 1_000_000
+        one.bursts.append(bursts.Burst(calls, int(calls.sum()), page_faults=10, wait_ns=0))
+        entrants.append(one)
+    figures = performance(entrants, items=100, compile_s=2.0)
+    assert (figures.median_ms, figures.mean_ms, figures.calls, figures.processes) == (3.0, 4.0, 5, 2)
+    assert figures.p90_ms == pytest.approx(7.6)
+    assert figures.throughput_per_s == 25_000.0
+    assert figures.peak_memory_bytes == 4 << 20
+    assert figures.page_faults_per_call == 4.0
+    assert raw_samples(entrants)[1]["calls_ns"] == [[4_000_000, 10_000_000]]
+
+
+def test_more_than_ten_times_faster_or_below_the_roof_is_held_back() -> None:
+    assert held_back(9.9, 1.0) is None
+    assert held_back(10.1, 1.0) == "it is 10.1 times faster than the baseline"
+    assert "roofs allow no less than 2 ms" in str(held_back(3.0, 1.0, roofline_ms=2.0))
+    assert held_back(3.0, 2.5, roofline_ms=2.0) is None
+
+
+def test_a_recheck_compares_every_answer_and_the_speedup() -> None:
+    rng = np.random.default_rng(11)
+    starts: Any = {"baseline": starter(rng), "winner": starter(rng, 12.0)}
+    options: Any = {"rng": rng, "checks": {"winner": agree}}
+    assert recheck(starts, "baseline", "winner", drawer(rng), judged_speedup=12.0, **options) is None
+    reason = recheck(starts, "baseline", "winner", drawer(rng), judged_speedup=40.0, **options)
+    assert reason is not None and "not 40.00 times" in reason
+    starts["winner"] = lambda: Drifting(rng, 12.0, 0.01, 0.01)
+    with pytest.raises(FuseworksError, match="answered otherwise"):
+        recheck(starts, "baseline", "winner", drawer(rng), judged_speedup=12.0, **options)
