@@ -1,4 +1,4 @@
-"""How residual add + norm looks in an undecomposed graph, in the usual spellings; and the inputs such kernels are tried on.
+"""How residual add + norm looks in an undecomposed graph, in the usual spellings; and the inputs that try such kernels.
 
 Only recognises: whether the nodes have other users or share memory with an in-place write is the pass's business.
 RMSNorm: `aten.rms_norm`, or x * rsqrt(mean(x ** 2) + eps) with its respellings. LayerNorm: `aten.layer_norm`, or
@@ -69,11 +69,10 @@ def match_add_layer_norm(anchor: Node) -> Match | Mismatch | None:
     else:
         if anchor.target not in (aten.var.dim, aten.var.correction):
             return None
-        found = _centred_beside(anchor)
-        if isinstance(found, Mismatch):
-            return found
-        if found is not None:
-            centred = found[2]
+        beside = _centred_beside(anchor)
+        if beside is None or isinstance(beside, Mismatch):
+            return beside
+        found, centred = beside, beside[2]
     if found is None or centred is None:
         return None
     source, mean, _ = found

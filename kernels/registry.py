@@ -14,7 +14,8 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Named(Protocol):
-    name: str
+    @property
+    def name(self) -> str: ...
 
 
 Item = TypeVar("Item", bound=Named)

@@ -132,6 +132,17 @@ class Kernel(ABC):
     def formula(self) -> str:
         return importlib.import_module(type(self).__module__).__doc__ or ""
 
+    def manifest(self) -> dict[str, Any]:
+        """What a worker publishes about the kernel, for pages that show it without torch."""
+        return {
+            "name": self.name,
+            "operation": f"{NAMESPACE}::{self.name}",
+            "schema": self.schema,
+            "formula": self.formula,
+            "dtypes": sorted(str(dtype).removeprefix("torch.") for dtype in self.tolerances),
+            "passes": list(self.passes),
+        }
+
 
 def register(definition: type[Kernel]) -> type[Kernel]:
     """Class decorator: defines `fuseworks::<name>` and files the kernel in the registry."""

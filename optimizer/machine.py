@@ -37,7 +37,9 @@ def cpu_model(cpuinfo: str | None = None) -> str:
 def physical_cores(cpus: set[int] | None = None, system: Path = SYSTEM) -> int:
     """Distinct cores behind the CPUs that this process may use: two threads of one core count once."""
     allowed = cpus if cpus is not None else _affinity()
-    cores = {_read(system / f"devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") or str(cpu) for cpu in allowed}
+    cores = {
+        _read(system / f"devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") or str(cpu) for cpu in allowed
+    }
     return max(1, len(cores))
 
 

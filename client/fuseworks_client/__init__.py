@@ -1,1 +1,1 @@
-"""The `fuseworks` command. Starts `python -m optimizer` and shows what it does; imports neither Django, torch nor it."""
+"""The `fuseworks` command. Starts `python -m optimizer` and shows its work; imports neither Django, torch nor it."""

@@ -14,7 +14,7 @@ from fuseworks_client import words
 
 Result = Mapping[str, Any]
 _STYLES = {"faster": "bold green", "slower": "bold red", "same": "bold", "cannot_tell": "bold yellow"}
-MAX_FINDINGS, MAX_SITES = 5, 3
+MAX_FINDINGS, MAX_APPLIED, MAX_REFUSED = 5, 3, 1
 
 
 def show(result: Result, folder: Path | None, console: Console) -> None:
@@ -140,12 +140,14 @@ def _ablation(result: Result) -> Iterator[RenderableType]:
 def _rewrites(result: Result) -> Iterator[RenderableType]:
     rows = _grid()
     for rewrite in result.get("rewrites") or []:
-        for label, sites in (("applied", rewrite["applied"]), ("refused", rewrite["refused"])):
-            for site in sites[:MAX_SITES]:
+        for label, shown in (("applied", MAX_APPLIED), ("refused", MAX_REFUSED)):
+            sites = rewrite[label]
+            for site in sites[:shown]:
                 where = site.get("source") or site["node"]
                 rows.add_row(_label(label), Text(words.plain(f"{rewrite['pass']} at {where}: {site['reason']}")))
-            if len(sites) > MAX_SITES:
-                rows.add_row(_label(""), Text(f"and {len(sites) - MAX_SITES} more of {rewrite['pass']}", style="dim"))
+            if len(sites) > shown:
+                more = f"{rewrite['pass']}: {len(sites) - shown} more {label}"
+                rows.add_row(_label(""), Text(more, style="dim"))
     if rows.row_count:
         yield _titled("Rewrites", rows)
 
@@ -165,7 +167,7 @@ def _files(result: Result, folder: Path | None) -> Iterator[RenderableType]:
         return
     rows = _grid()
     for artifact in result.get("artifacts") or []:
-        rows.add_row(_label(artifact["name"]), Text(words.plain(artifact["path"])))
+        rows.add_row(_label(artifact["name"]), Text(words.plain(folder / artifact["path"])))
     rows.add_row(_label("result"), Text(str(folder / "result.json")))
     yield _titled("Files", rows)
 

@@ -5,6 +5,7 @@ FUSEWORKS_OPTIMIZER replaces the command (`"/path/python -m optimizer"`): to use
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import signal
@@ -45,12 +46,8 @@ def stop(process: subprocess.Popen[bytes]) -> None:
     """Politely first (it kills its children and writes what it has), then the whole session."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
             process.wait(POLITE_S)
-        except (subprocess.TimeoutExpired, KeyboardInterrupt):
-            pass
-    try:
+    with contextlib.suppress(ProcessLookupError):  # nothing of the session may be left
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass  # nothing of the session is left
     process.wait()

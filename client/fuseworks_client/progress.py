@@ -88,7 +88,7 @@ class LiveView:
         clock = f"{words.seconds(elapsed_s)} of {words.seconds(self._budget_s)}" if self._budget_s else ""
         bar = ProgressBar(total=self._budget_s or 1.0, completed=min(elapsed_s, self._budget_s or 1.0), width=24)
         head.add_row(Text(self._stage, style="bold cyan"), Text(self._candidate), bar, Text(clock))
-        lines = [head, *self._recent]
+        lines: list[Table | Text] = [head, *self._recent]
         if self._best:
             lines.append(Text(f"best so far (no verdict yet): {self._best}", style="green"))
         return Group(*lines)

@@ -25,7 +25,7 @@ TICK_S = 0.12
 
 
 def run(document: dict[str, Any], *, out: Path | None, as_json: bool, keep: bool = True) -> int:
-    """`document` is the spec without `out`. `keep=False`: without --out nothing is left behind. Returns the exit code."""
+    """`document` is the spec without `out`. `keep=False`: nothing is left without --out. Returns the exit code."""
     signal.signal(signal.SIGTERM, _as_interrupt)
     progress = Console(stderr=True)
     kept = keep or out is not None

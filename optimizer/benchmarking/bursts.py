@@ -6,6 +6,7 @@ add up to what was seen is refused and run again; a contender that is refused to
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,12 +15,13 @@ from typing import Any, Protocol
 import numpy as np
 
 import optimizer.benchmarking.errors  # noqa: F401  (fills the catalogue)
+from optimizer.benchmarking.gauges import own_wait_ns
 from optimizer.errors import FuseworksError
 from optimizer.sandbox import Child, Reply
 
 CLOCK_SLACK_NS, CLOCK_SHARE = 5_000_000, 0.03
-MAX_REFUSALS = 4
-REFUSAL_PAUSE_S = 0.05
+MAX_REFUSALS, MAX_REFUSALS_BUSY = 5, 60
+REFUSAL_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.4
 BURST_S = 0.06
 MIN_CALLS, MAX_CALLS = 3, 48
 MAX_BURST_BYTES = 64 << 20
@@ -73,9 +75,13 @@ class Entrant:
     allocator_peak_bytes: int | None = None
 
 
-def clock_reason(inside_ns: int, outside_ns: int) -> str | None:
-    """Why the child's times cannot be believed: they must add up to what was seen within 5 ms + 3 %."""
-    if abs(outside_ns - inside_ns) > CLOCK_SLACK_NS + CLOCK_SHARE * outside_ns:
+def clock_reason(inside_ns: int, outside_ns: int, own_wait: int = 0) -> str | None:
+    """Why the child's times cannot be believed: they must add up to what was seen within 5 ms + 3 %.
+
+    `own_wait`: nanoseconds for which the coordinator itself waited for a core, which are no fault of the child.
+    """
+    slack = CLOCK_SLACK_NS + CLOCK_SHARE * outside_ns
+    if not -slack <= outside_ns - inside_ns <= slack + own_wait:
         return f"{inside_ns / 1e6:.1f} ms inside, {outside_ns / 1e6:.1f} ms outside"
     return None
 
@@ -100,31 +106,44 @@ def calls_per_burst(entrants: list[Entrant], set_bytes: int) -> int:
 def run_burst(entrant: Entrant, draw: Draw, sets: list[InputSet]) -> Burst:
     """One accepted burst on `sets`. Inputs are staged outside the timed window. The child must be running.
 
-    Raises ChildFailed; FuseworksError (`benchmarking:user:clock`).
+    A refused burst never counts, whatever the cause; on a busy machine it is no reason to accuse the child, so it is
+    tried more often there. Raises ChildFailed; FuseworksError (`benchmarking:user:clock`, `benchmarking:ours:busy`).
     """
     child = entrant.child
-    inside_ns = outside_ns = 0
-    for attempt in range(MAX_REFUSALS):
-        if attempt:
-            entrant.refusals += 1
-            time.sleep(REFUSAL_PAUSE_S * 2**attempt)
+    refusals = 0
+    while True:
         warm = [draw() for _ in range(WARM_CALLS)]
         child.call("benchmarking.stage", _flat([*sets, *warm]), timeout_s=TIMEOUT_S, calls=len(sets), warm=len(warm))
-        started = time.perf_counter_ns()
+        waited, started = own_wait_ns(), time.perf_counter_ns()
         reply = child.call("benchmarking.go", timeout_s=TIMEOUT_S)
-        outside_ns = time.perf_counter_ns() - started
+        outside_ns, waited = time.perf_counter_ns() - started, own_wait_ns() - waited
         burst = _burst(reply, len(sets), outside_ns)
         inside_ns = int(burst.calls_ns.sum())
-        if clock_reason(inside_ns, outside_ns) is None:
+        if clock_reason(inside_ns, outside_ns, waited) is None:
             entrant.bursts.append(burst)
             return burst
-    raise FuseworksError(
-        "benchmarking:user:clock",
-        place=entrant.name,
-        name=entrant.name,
+        refusals += 1
+        entrant.refusals += 1
+        if refusals >= (MAX_REFUSALS_BUSY if busy() else MAX_REFUSALS):
+            raise _refused(entrant.name, inside_ns, outside_ns, refusals)
+        time.sleep(min(REFUSAL_PAUSE_S * 2**refusals, LONGEST_PAUSE_S))
+
+
+def busy() -> bool:
+    """More work wants a core than there are cores. Stopped children want none."""
+    return os.getloadavg()[0] > len(os.sched_getaffinity(0)) + 0.5
+
+
+def _refused(name: str, inside_ns: int, outside_ns: int, refusals: int) -> FuseworksError:
+    return FuseworksError(
+        "benchmarking:ours:busy" if busy() else "benchmarking:user:clock",
+        place=name,
+        name=name,
         inside_ms=round(inside_ns / 1e6, 2),
         outside_ms=round(outside_ns / 1e6, 2),
-        refusals=MAX_REFUSALS,
+        refusals=refusals,
+        load=round(os.getloadavg()[0], 1),
+        cores=len(os.sched_getaffinity(0)),
     )
 
 

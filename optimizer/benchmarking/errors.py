@@ -12,6 +12,11 @@ catalogue(
             "Work that goes on after a call has returned, or a changed clock, causes this; on a very busy machine, "
             "stop other work and run again.",
         ),
+        "benchmarking:ours:busy": (
+            "This machine is too busy to time {name}: {refusals} bursts in a row were disturbed, "
+            "at a load of {load} on {cores} cores.",
+            "Stop other work on this machine, or use one that is idle, and run again.",
+        ),
         "benchmarking:user:answers-changed": (
             "While it was timed, {name} answered otherwise than the original: {text}",
             "The answers were right in verification, so they depend on the order or number of calls.",

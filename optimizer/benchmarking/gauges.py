@@ -29,6 +29,14 @@ def run_queue_wait_ns() -> int | None:
     return total
 
 
+def own_wait_ns() -> int:
+    """The same for the calling thread alone; 0 where the kernel does not say."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text().split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
 def resident_bytes() -> tuple[int, int]:
     """Resident now, and at most so far."""
     found = {}

@@ -64,11 +64,11 @@ class _Running:
     failed: dict[str, FuseworksError] = field(default_factory=dict)
 
     def drop(self, name: str, error: FuseworksError) -> None:
-        """Takes one contender out; the set goes on without it unless it is essential."""
+        """Takes one contender out; the set goes on without it unless it is essential, or the machine is to blame."""
         self.failed[name] = error
         if name in self.entrants:
             self.entrants.pop(name).child.kill()
-        if name in self.essential:
+        if name in self.essential or error.id == "benchmarking:ours:busy":
             raise error
 
     def kill(self) -> None:

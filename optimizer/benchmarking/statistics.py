@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -39,8 +40,13 @@ def student_interval(log_speedups: Sequence[float], confidence: float = CONFIDEN
     if values.ndim != 1 or values.size < 2:
         raise ValueError("an interval needs at least two pairs of processes")
     centre = float(values.mean())
-    half = float(stats.t.ppf(0.5 + confidence / 2, values.size - 1) * values.std(ddof=1) / math.sqrt(values.size))
+    half = _quantile(confidence, values.size - 1) * float(values.std(ddof=1)) / math.sqrt(values.size)
     return SpeedupInterval(math.exp(centre - half), math.exp(centre), math.exp(centre + half))
+
+
+@lru_cache(maxsize=256)
+def _quantile(confidence: float, degrees: int) -> float:
+    return float(stats.t.ppf(0.5 + confidence / 2, degrees))
 
 
 def noise_floor(aa_log_speedups: Sequence[float], confidence: float = CONFIDENCE) -> float:

@@ -11,8 +11,9 @@ import os
 import stat
 import zipfile
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Literal
 
 from optimizer.capturing import inspector_errors as _errors  # noqa: F401  its ids must be in the catalogue
 from optimizer.capturing.inspector_archive import Archive
@@ -57,7 +58,7 @@ def inspect_upload(path: Path) -> UploadInfo:
     return UploadInfo(format, digest, size_bytes, tuple(operators), tuple(files))
 
 
-def _opened(path: Path) -> BinaryIO:
+def _opened(path: Path) -> BufferedReader:
     try:
         # a named pipe would block for ever
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -88,7 +89,7 @@ def _limited(path: Path, size_bytes: int, format: Format) -> None:
         )
 
 
-def _zip(path: Path, file: BinaryIO) -> tuple[Format, tuple[str, ...], tuple[str, ...]]:
+def _zip(path: Path, file: BufferedReader) -> tuple[Format, tuple[str, ...], tuple[str, ...]]:
     try:
         with zipfile.ZipFile(file) as opened:
             archive = Archive(opened, os.fstat(file.fileno()).st_size, path.name)
@@ -103,7 +104,7 @@ def _zip(path: Path, file: BinaryIO) -> tuple[Format, tuple[str, ...], tuple[str
         raise FuseworksError("inspecting:user:bad-zip", place=path.name, text=str(error)) from error
 
 
-def _single(path: Path, file: BinaryIO, head: bytes) -> Format:
+def _single(path: Path, file: BufferedReader, head: bytes) -> Format:
     refuse_foreign(path, head)
     suffix = path.suffix.lower()
     if suffix == ".onnx":

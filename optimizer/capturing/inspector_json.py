@@ -18,12 +18,63 @@ PLAIN_SYMBOL = re.compile(r"[suz]f?\d{1,9}", re.ASCII)
 
 # What sympy's srepr writes for sizes, and torch.utils._sympy.functions adds to it.
 FUNCTIONS = frozenset(
-    "Symbol Integer Rational Float Add Mul Pow Max Min Mod Abs And Or Not Eq Ne Lt Le Gt Ge Equality Unequality "
-    "GreaterThan LessThan StrictGreaterThan StrictLessThan FloorDiv ModularIndexing PythonMod CleanDiv CeilDiv "
-    "CeilToInt FloorToInt TruncToInt TruncToFloat RoundToInt RoundDecimal ToFloat IntTrueDiv FloatTrueDiv LShift RShift "
-    "PowByNatural FloatPow Where Identity floor ceiling Piecewise ExprCondPair Tuple".split()
+    [
+        "Symbol",
+        "Integer",
+        "Rational",
+        "Float",
+        "Add",
+        "Mul",
+        "Pow",
+        "Max",
+        "Min",
+        "Mod",
+        "Abs",
+        "And",
+        "Or",
+        "Not",
+        "Eq",
+        "Ne",
+        "Lt",
+        "Le",
+        "Gt",
+        "Ge",
+        "Equality",
+        "Unequality",
+        "GreaterThan",
+        "LessThan",
+        "StrictGreaterThan",
+        "StrictLessThan",
+        "FloorDiv",
+        "ModularIndexing",
+        "PythonMod",
+        "CleanDiv",
+        "CeilDiv",
+        "CeilToInt",
+        "FloorToInt",
+        "TruncToInt",
+        "TruncToFloat",
+        "RoundToInt",
+        "RoundDecimal",
+        "ToFloat",
+        "IntTrueDiv",
+        "FloatTrueDiv",
+        "LShift",
+        "RShift",
+        "PowByNatural",
+        "FloatPow",
+        "Where",
+        "Identity",
+        "floor",
+        "ceiling",
+        "Piecewise",
+        "ExprCondPair",
+        "Tuple",
+    ]
 )
-ASSUMPTIONS = frozenset("integer positive negative nonnegative nonpositive nonzero real finite zero precision".split())
+ASSUMPTIONS = frozenset(
+    ["integer", "positive", "negative", "nonnegative", "nonpositive", "nonzero", "real", "finite", "zero", "precision"]
+)
 GUARD_METHODS = frozenset({"size", "stride", "storage_offset", "dim"})
 GUARD_FUNCTIONS = frozenset({"max", "min", "float", "int", "bool", "len"})
 MATH_FUNCTIONS = frozenset({"floor", "ceil", "trunc", "sqrt", "isnan"})

@@ -6,7 +6,6 @@ Subgraphs and operators are the child's matter (`onnx.checker`, in the sandbox).
 from __future__ import annotations
 
 import mmap
-import os
 from collections.abc import Iterator
 from typing import BinaryIO
 
@@ -68,9 +67,8 @@ def _varint(buffer: Buffer, at: int) -> tuple[int, int]:
 
 def external_locations(model: Buffer) -> list[str]:
     """Checks the model's outer structure; answers the files in which its graph keeps tensors. Raises Malformed."""
-    graphs, opsets, ir_version, count = [], 0, 0, 0
-    for number, kind, value in fields(model):
-        count += 1
+    graphs, opsets, ir_version = [], 0, 0
+    for count, (number, kind, value) in enumerate(fields(model)):
         if MODEL_FIELDS.get(number) != kind or count > MAX_TOP_FIELDS:
             raise Malformed(f"field {number} does not belong into a model")
         if number == GRAPH:
@@ -109,10 +107,9 @@ def _location(tensor: Buffer) -> list[str]:
 
 def inspect_onnx_file(file: BinaryIO, name: str) -> None:
     """A lone `.onnx`: whole in itself. Raises FuseworksError (`inspecting:user:bad-onnx`, `...:external-data`)."""
-    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as view:
-        size = os.fstat(file.fileno()).st_size
-        locations = _checked(view, size, name)
-    for location in locations:
+    # not closed by hand: an error's traceback still holds views of it, and closing would fail
+    view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    for location in _checked(view, len(view), name):
         raise FuseworksError("inspecting:user:external-data", place=name, location=location[:200], text="is not there")
 
 

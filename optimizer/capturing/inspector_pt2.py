@@ -25,22 +25,70 @@ CONFIG = re.compile(rf"data/(weights|constants)/{NAME}\.json")
 TENSOR = re.compile(r"data/(weights/weight|constants/tensor)_\d+")
 TENSOR_NAME = re.compile(r"(weight|tensor)_\d+")
 SAMPLES = re.compile(rf"data/sample_inputs/{NAME}\.pt")
-PLAIN = re.compile(rf"archive_format|archive_version|byteorder|\.data/[a-z_]+|\.format_version|\.storage_alignment")
+PLAIN = re.compile(r"archive_format|archive_version|byteorder|\.data/[a-z_]+|\.format_version|\.storage_alignment")
 
 OPERATOR = re.compile(r"torch\.ops\.(aten|prims|fuseworks)\.[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)?")
-PYTHON_OPERATOR = re.compile(r"_operator\.[a-z_]+|math\.[a-z0-9]+|torch\.sym_[a-z0-9_]+|torch\._sym_[a-z0-9_]+")
-PYTHON_OPERATORS_REFUSED = frozenset(
+PYTHON_OPERATOR = re.compile(r"math\.[a-z0-9]+|torch\.sym_[a-z0-9_]+|torch\._sym_[a-z0-9_]+")
+ARITHMETIC = frozenset(
+    f"_operator.{name}"
+    for name in [
+        "abs",
+        "add",
+        "and_",
+        "eq",
+        "floordiv",
+        "ge",
+        "getitem",
+        "gt",
+        "index",
+        "inv",
+        "invert",
+        "is_",
+        "is_not",
+        "le",
+        "lshift",
+        "lt",
+        "matmul",
+        "mod",
+        "mul",
+        "ne",
+        "neg",
+        "not_",
+        "or_",
+        "pos",
+        "pow",
+        "rshift",
+        "sub",
+        "truediv",
+        "truth",
+        "xor",
+    ]
+)
+OPERATORS_REFUSED = frozenset(
     {"_operator.attrgetter", "_operator.methodcaller", "_operator.call", "_operator.itemgetter"}
 )
 OPERATORS_REFUSED = frozenset({"from_file"})
 HIGHER_ORDER = frozenset(
-    "cond while_loop scan associative_scan map_impl wrap wrap_with_set_grad_enabled wrap_with_autocast "
-    "invoke_subgraph flex_attention".split()
+    [
+        "cond",
+        "while_loop",
+        "scan",
+        "associative_scan",
+        "map_impl",
+        "wrap",
+        "wrap_with_set_grad_enabled",
+        "wrap_with_autocast",
+        "invoke_subgraph",
+        "flex_attention",
+    ]
 )
 GLOBALS = frozenset(
     ["torch._utils _rebuild_tensor_v2", "torch._utils _rebuild_parameter", "collections OrderedDict"]
     + ["torch.serialization _get_layout", "torch device", "torch Size", "torch.storage UntypedStorage"]
-    + [f"torch {kind}Storage" for kind in "Float Double Half BFloat16 Long Int Short Char Byte Bool".split()]
+    + [
+        f"torch {kind}Storage"
+        for kind in ["Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool"]
+    ]
 )
 PICKLE_REFUSED = frozenset({"STACK_GLOBAL", "INST", "OBJ", "EXT1", "EXT2", "EXT4", "NEWOBJ", "NEWOBJ_EX", "BUILD"})
 KEYS_REFUSED = frozenset({"class_fqn", "custom_obj_name", "default_factory_module", "__enum__", "script_object_name"})
@@ -147,11 +195,8 @@ class _Inspector:
     def _operator(self, target: Any) -> None:
         if not isinstance(target, str):
             raise inspector_json.NotAllowed("an operator has no name")
-        fits = OPERATOR.fullmatch(target) or PYTHON_OPERATOR.fullmatch(target) or _higher_order(target)
-        refused = target in PYTHON_OPERATORS_REFUSED or target.split(".")[-1 if target.count(".") < 4 else 3] in (
-            OPERATORS_REFUSED
-        )
-        if not fits or refused:
+        known = OPERATOR.fullmatch(target) or PYTHON_OPERATOR.fullmatch(target) or target in ARITHMETIC
+        if not (known or _higher_order(target)) or OPERATORS_REFUSED & set(target.split(".")):
             raise FuseworksError("inspecting:user:operator", place=self.at, operator=target[:120])
         self._operators.add(target)
 

@@ -56,8 +56,8 @@ def _checked(tensor: str, value: object, begins: int, refuse: Callable[[str], Fu
     if not isinstance(value, dict) or set(value) != {"dtype", "shape", "data_offsets"}:
         raise refuse(f"{tensor[:80]!r} is not described as a tensor")
     dtype, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
-    plain = isinstance(shape, list) and len(shape) <= MAX_RANK and all(type(d) is int and 0 <= d < 1 << 48 for d in shape)
-    if dtype not in BITS or not plain:
+    plain = isinstance(shape, list) and len(shape) <= MAX_RANK
+    if dtype not in BITS or not plain or not all(type(d) is int and 0 <= d < 1 << 48 for d in shape):
         raise refuse(f"{tensor[:80]!r} has an unknown dtype or shape")
     if not (isinstance(offsets, list) and len(offsets) == 2 and all(type(o) is int for o in offsets)):
         raise refuse(f"{tensor[:80]!r} has no offsets")

@@ -51,8 +51,9 @@ RANDOM = frozenset({
 
 def capture_onnx(session: Session, upload: Path, workload: Any) -> dict[str, Any]:
     """Sends `captured.onnx`. Raises FuseworksError."""
-    model = _checked(_loaded(upload))
-    model = _inferred(model)
+    model = _loaded(upload)
+    _inputs(model.graph)  # before the checker, which does not name the input
+    model = _inferred(_checked(model))
     given = parse_workload(workload, "workload") if workload is not None else None
     specs, dims = _inputs(model.graph)
     notes = []

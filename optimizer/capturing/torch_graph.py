@@ -3,6 +3,7 @@ operations it has, which draw random numbers, which write into a buffer or an in
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections import Counter
 from collections.abc import Iterator
@@ -13,12 +14,12 @@ from typing import Any
 import torch
 from torch import fx
 from torch.export import ExportedProgram
+from torch.export.exported_program import ModuleCallSignature
 from torch.export.graph_signature import InputKind, TensorArgument
 from torch.utils import _pytree as pytree
 
 import optimizer.capturing.errors  # noqa: F401
 from optimizer.errors import FuseworksError
-
 
 READS_VALUES = frozenset({"aten.item", "aten._local_scalar_dense"})
 
@@ -42,9 +43,11 @@ def normalise(program: ExportedProgram, names: list[str]) -> None:
 
     A structure such as transformers' ModelOutput would need its library at load time in every child.
     """
-    _name_inputs(program, names)
     signature = program.module_call_graph[0].signature
     assert signature is not None
+    accessors = _accessors(signature)
+    _name_inputs(program, names)
+    _rewrite_guards(program, accessors)
     args, kwargs = program.example_inputs if program.example_inputs is not None else (None, None)
     if signature.out_spec.type is not None:
         signature.out_spec = pytree.tree_structure(tuple(range(signature.out_spec.num_leaves)))
@@ -53,6 +56,38 @@ def normalise(program: ExportedProgram, names: list[str]) -> None:
     if args is not None:
         program.example_inputs = (tuple(pytree.tree_leaves((args, kwargs))), {})
     program.graph_module.recompile()
+
+
+def _accessors(signature: ModuleCallSignature) -> list[list[str]]:
+    """How guards write each flat input: `L['x']`, `L['pair'][0]`; that of `*xs` as `L['xs'][0]`."""
+    args, kwargs = signature.in_spec.children()
+    names = [*(signature.forward_arg_names or [])][: args.num_children] or [f"arg{i}" for i in range(args.num_children)]
+    found: list[list[str]] = []
+    for name, spec in [*zip(names, args.children(), strict=True), *zip(kwargs.context, kwargs.children(), strict=True)]:
+        leaves, _ = pytree.tree_flatten_with_path(pytree.tree_unflatten(range(spec.num_leaves), spec))
+        starred = re.fullmatch(r"(.+)_(\d+)", name)
+        for path, _ in leaves:
+            inner = pytree.keystr(path)
+            forms = [f"L['{name}']{inner}", f"L['flat_args'][{len(found)}]"]
+            found.append([*forms, f"L['{starred[1]}'][{starred[2]}]{inner}"] if starred else forms)
+    return found
+
+
+def _rewrite_guards(program: ExportedProgram, accessors: list[list[str]]) -> None:
+    """Guards hold the inputs' old names as text. One that names anything else goes: what placeholders say of sizes and
+    ranges is checked anyway.
+    """
+    new = {
+        form: f"L['{node.name}']"
+        for node, forms in zip(user_placeholders(program), accessors, strict=True)
+        for form in forms
+    }
+    pattern = re.compile("|".join(re.escape(form) for form in sorted(new, key=len, reverse=True)))
+    program._guards_code = [
+        pattern.sub(lambda match: new[match[0]], guard)
+        for guard in program._guards_code
+        if "L[" not in pattern.sub("", guard)
+    ]
 
 
 def _name_inputs(program: ExportedProgram, names: list[str]) -> None:
@@ -71,7 +106,8 @@ def _name_inputs(program: ExportedProgram, names: list[str]) -> None:
 
 def _rename(program: ExportedProgram, node: fx.Node, name: str) -> None:
     old = node.name
-    node._rename(name)
+    node.name = name  # not Node._rename: the graph never frees a name, so `add` would come back as `add_1`
+    program.graph._graph_namespace._used_names.add(name)
     if node.op == "placeholder":
         node.target = node.name
     signature = program.graph_signature

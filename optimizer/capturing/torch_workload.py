@@ -123,6 +123,8 @@ def _integer_values(spec: InputSpec, sample: torch.Tensor | None, bounds: Bounds
     if given is not None and given.below is not None:
         _check_bounds(spec, given.below, bounds, at)
         return given
+    if given is not None and (given.bernoulli is not None or given.constant is not None):
+        return given
     low, below = _sample_range(sample, bounds)
     if given is None:
         return Values(from_=low, below=below)

@@ -11,7 +11,7 @@ from typing import Any
 from optimizer.errors import FuseworksError
 
 # torch and numpy say it in words, not by a class of their own
-NO_MEMORY_WORDS = ("can't allocate memory", "cannot allocate memory", "not enough memory", "std::bad_alloc", "bad_alloc")
+NO_MEMORY_WORDS = ("can't allocate memory", "cannot allocate memory", "not enough memory", "bad_alloc")
 OWN_PACKAGES = Path(__file__).resolve().parents[1], Path(__file__).resolve().parents[2] / "kernels"
 
 

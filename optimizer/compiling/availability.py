@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import shutil
 from pathlib import Path
 
 COMPILERS = ("g++", "clang++", "c++")
 
 
-def cpp_compiler() -> str | None:
-    """The C++ compiler that Inductor will use: $CXX, else the first one on the PATH."""
-    wanted = os.environ.get("CXX")
-    for name in (*([wanted] if wanted else []), *COMPILERS):
-        found = shutil.which(name)
-        if found:
-            return found
-    return None
+def cpp_compiler(path: str | None = None) -> str | None:
+    """The C++ compiler that Inductor will use: the first one on this PATH (null: the process's own).
+
+    Not $CXX: a child's environment is scrubbed, so that it would be one compiler here and another there.
+    """
+    return next((found for name in COMPILERS if (found := shutil.which(name, path=path))), None)
 
 
 def no_compiler() -> str | None:

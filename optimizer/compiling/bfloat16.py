@@ -154,7 +154,11 @@ class _Rewriting:
         """A weight that is only ever used in bfloat16 is stored so; one that is also used in float32 is cast when called."""
         for node, spec in self.weights.items():
             cast = self.casts.get((node, BFLOAT16))
-            if cast is None or set(node.users) != {cast} or spec.target in set(self.signature.buffers_to_mutate.values()):
+            if (
+                cast is None
+                or set(node.users) != {cast}
+                or spec.target in set(self.signature.buffers_to_mutate.values())
+            ):
                 continue
             store = self.state if spec.target in self.state else self.constants
             weight = store[spec.target].detach().to(BFLOAT16)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -31,8 +32,7 @@ def build(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -
     backend.prepare()
     started = time.perf_counter()
     model = _in_precision(backend, context)
-    out = session.scratch / "artifact"
-    out.mkdir()
+    out = Path(tempfile.mkdtemp(prefix="artifact-", dir=session.scratch))
     details = backend.build(model, options, context, out)
     compile_s = time.perf_counter() - started
     for path in sorted(out.iterdir()):

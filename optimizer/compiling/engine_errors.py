@@ -25,9 +25,12 @@ UNSUPPORTED = frozenset(
 )  # fmt: skip
 # Engines that raise one class for everything say by their words that they lack something.
 UNSUPPORTED_WORDS = re.compile(
-    r"no conversion rule|not implemented|not supported|unsupported|no kernel image|could not find an implementation", re.I
+    r"no conversion rule|not implemented|not supported|unsupported|no kernel image|could not find an implementation",
+    re.I,
 )
-_NOISE = re.compile(r"^(\s|\d+\.|- |Check '|Exception from |Failed to export|At |While executing|from user code|Set TORCH|You can)")
+_NOISE = re.compile(
+    r"^(\s|\d+\.|- |Check '|Exception from |Failed to export|At |While executing|from user code|Set TORCH|You can)"
+)
 MAX_TEXT = 600
 
 
@@ -46,7 +49,9 @@ def translated(engine: str, error: BaseException) -> FuseworksError:
     chain = _chain(error)
     if any(type(e).__name__ == "InvalidCxxCompiler" for e in chain):
         remedy = "Install a C++ compiler (g++) where the PATH finds it."
-        return FuseworksError("compiling:ours:unavailable", engine=engine, text="there is no C++ compiler", remedy=remedy)
+        return FuseworksError(
+            "compiling:ours:unavailable", engine=engine, text="there is no C++ compiler", remedy=remedy
+        )
     unsupported = any(type(e).__name__ in UNSUPPORTED or isinstance(e, NotImplementedError) for e in chain)
     unsupported = unsupported or any(UNSUPPORTED_WORDS.search(str(e)) for e in chain)
     id = "compiling:user:unsupported" if unsupported else "compiling:ours:compile-error"

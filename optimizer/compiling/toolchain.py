@@ -25,6 +25,7 @@ from optimizer.errors import FuseworksError
 from optimizer.sandbox import Child, ChildSpec
 
 SEED_TIMEOUT_S = 300.0
+CHILD_PATH = "/usr/local/bin:/usr/bin:/bin"  # where a child looks for the compiler: the launcher sets it so
 StartChild = Callable[[ChildSpec], Child]
 
 
@@ -44,7 +45,7 @@ def default_folder() -> Path:
 
 def toolchain_cache(start_child: StartChild, folder: Path | None = None) -> Toolchain | None:
     """The cache, seeded when it is not there; None where there is no compiler. Raises FuseworksError."""
-    if cpp_compiler() is None:
+    if cpp_compiler(CHILD_PATH) is None:
         return None
     folder = folder or default_folder()
     final = folder / f"toolchain-{toolchain_key()}"
@@ -60,7 +61,7 @@ def toolchain_cache(start_child: StartChild, folder: Path | None = None) -> Tool
 
 def toolchain_key() -> str:
     """Everything that decides whether a probe or header is still right."""
-    compiler = cpp_compiler()
+    compiler = cpp_compiler(CHILD_PATH)
     assert compiler is not None
     said = subprocess.run([compiler, "--version"], capture_output=True, text=True, timeout=30, check=False).stdout
     facts = {

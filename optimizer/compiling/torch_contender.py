@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,9 +14,9 @@ from optimizer.compiling.contender import as_declared
 from optimizer.spec import Workload
 
 
-@dataclass(frozen=True, slots=True)
-class Staged:
-    """Tensors in the workload's order, and the same tensors as the arguments of a call."""
+class Staged(NamedTuple):
+    """Tensors in the workload's order, and the same tensors as the arguments of a call. A tuple, so that a verifier
+    finds the tensors in it."""
 
     tensors: list[torch.Tensor]
     args: tuple[Any, ...]

@@ -51,7 +51,8 @@ def shares_memory(node: fx.Node) -> list[fx.Node]:
 
 
 def tainted(graph: fx.Graph) -> set[fx.Node]:
-    """All nodes that share memory with something written in place, and the writers."""
+    """All nodes that share memory with something written in place, the writers, and those that read such memory: what
+    a reader gives depends on where it stands."""
     if not any(written_inputs(node) for node in graph.nodes):
         return set()
     family: dict[fx.Node, set[fx.Node]] = {}
@@ -65,7 +66,7 @@ def tainted(graph: fx.Graph) -> set[fx.Node]:
     for node in graph.nodes:
         for target in written_inputs(node):
             result |= {node} | family[target]
-    return result
+    return result | {user for node in result for user in node.users if user.op == "call_function"}
 
 
 def functionalise(graph: fx.Graph) -> None:

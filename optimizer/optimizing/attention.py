@@ -1,4 +1,4 @@
-"""Recognises hand-written attention around a softmax: scores from queries and keys, scales, masks, weights times values.
+"""Recognises hand-written attention around a softmax: scores of queries and keys, scales, masks, weights times values.
 
 Walks up from the softmax over casts, scales and masks to the product of queries and keys, and down to the product with
 the values. Reads only; `passes/fuse_attention.py` rewrites what is found. Not recognised: scores that are multiplied by
@@ -33,7 +33,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Mask:
-    """One step between the scaled scores and the softmax. `fill` replaces where `where` is `when`, `add` adds `where`."""
+    """One step between scaled scores and softmax. `fill` sets `value` where `where` is `when`; `add` adds `where`."""
 
     kind: Literal["add", "subtract", "fill"]
     where: fx.Node
@@ -84,7 +84,7 @@ def find(graph: Graph, softmax: fx.Node) -> Attention | Refused | None:
     query, key, scale, masks, above = up
     for node in (*above, softmax, *below):
         if len(node.users) != 1:
-            return Refused(f"{node.name} is needed elsewhere too (by {len(node.users)} users): it must be computed", node)
+            return Refused(f"{node.name} is needed elsewhere too ({len(node.users)} users): it must be computed", node)
     found = Attention(query, key, value, scale, masks, output, output_order, [softmax, *below])
     return _unlike(graph, found) or found
 
@@ -150,7 +150,7 @@ def _values_by_einsum(
         return Refused("its einsum does not take two tensors", product)
     (a, b), operands, out = terms
     of_weights, of_values, values = (a, b, operands[1]) if operands[0] is weights else (b, a, operands[0])
-    *batch, row, key = of_weights
+    *batch, row, key = list(of_weights)
     ours = [c for c in of_values if c not in of_weights]
     if key not in of_values or row in of_values or len(ours) != 1 or not set(batch) <= set(of_values):
         return Refused("its einsum does not sum over the keys", product)
@@ -175,6 +175,8 @@ def _scores(
     while isinstance(node, fx.Node) and not graph.is_op(node, *PRODUCTS):
         between.append(node)
         step = _step(graph, node)
+        if step is None and _product_above(graph, node):
+            return Refused(f"{node.target} stands between the scores and the softmax", node)
         if step is None or isinstance(step, Refused):
             return step
         inner, factor, mask = step
@@ -194,6 +196,16 @@ def _scores(
     query, factor = _unscaled(graph, query, node)
     scale *= factor
     return query, key, scale, masks[::-1], between
+
+
+def _product_above(graph: Graph, node: fx.Node) -> bool:
+    """Whether a product of queries and keys lies a few operations above: then this was meant as attention."""
+    level = [node]
+    for _ in range(5):
+        level = [source for n in level for source in n.all_input_nodes]
+        if any(graph.is_op(n, *PRODUCTS) and isinstance(_queries_and_keys(graph, n), tuple) for n in level):
+            return True
+    return False
 
 
 def _step(graph: Graph, node: fx.Node) -> tuple[fx.Node, float, Mask | None] | Refused | None:
@@ -289,7 +301,7 @@ def _scores_by_einsum(product: fx.Node) -> tuple[Operand, Operand] | Refused | N
     if terms is None or len(terms[2]) < 3:
         return None
     (a, b), operands, out = terms
-    *batch, row, column = out
+    *batch, row, column = list(out)
     if row in b and column in a:
         a, b, operands = b, a, operands[::-1]
     contracted = [c for c in a if c in b and c not in out]

@@ -93,8 +93,10 @@ def _terms(graph: Graph, node: fx.Node, coefficient: float) -> list[Term]:
     if graph.is_op(node, aten.mul.Tensor):
         a, b = node.args[:2]
         for tensor, number in ((a, scalar(graph, b)), (b, scalar(graph, a))):
-            if number is not None and graph.is_tensor(tensor) and graph.same_shape(graph.shape(tensor), graph.shape(node)):  # type: ignore[arg-type]
-                return _terms(graph, tensor, coefficient * number)  # type: ignore[arg-type]
+            if number is None or not isinstance(tensor, fx.Node) or not graph.is_tensor(tensor):
+                continue
+            if graph.same_shape(graph.shape(tensor), graph.shape(node)):
+                return _terms(graph, tensor, coefficient * number)
         if _alike(graph, node, a, b):
             factors = sorted((factor(graph, a), factor(graph, b)), key=lambda f: (f.root, f.unsqueeze or 0))  # type: ignore[arg-type]
             return [Term(tuple(factors), coefficient)]
@@ -114,7 +116,9 @@ def _alike(graph: Graph, node: fx.Node, a: object, b: object) -> bool:
         return False
     shapes = [graph.shape(n) for n in (node, a, b)]
     same_rank = len({len(s) for s in shapes}) == 1
-    return same_rank and all(same_size(s[-1], shapes[0][-1]) for s in shapes) and graph.dtype(a) == graph.dtype(b) == graph.dtype(node)
+    if not same_rank or graph.dtype(a) != graph.dtype(node) or graph.dtype(b) != graph.dtype(node):
+        return False
+    return all(same_size(s[-1], shapes[0][-1]) for s in shapes)
 
 
 def factor(graph: Graph, node: fx.Node) -> Factor:

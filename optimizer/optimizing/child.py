@@ -19,7 +19,7 @@ Answer = tuple[dict[str, Any], list[np.ndarray]]
 
 
 def rewrite(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
-    """{model, format: pt2|onnx, passes: [{pass, options}] | null} → {rewrites}; file `rewritten.*` if anything applied."""
+    """{model, format: pt2|onnx, passes: [{pass, options}] | null} → {rewrites}; file `rewritten.*` if any applied."""
     passes = request.get("passes")
     if request["format"] == "onnx":
         from optimizer.optimizing.onnx_passes import rewrite_onnx

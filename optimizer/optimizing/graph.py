@@ -1,4 +1,4 @@
-"""The graph that passes rewrite: an undecomposed export with its weights as constants and true `meta["val"]` on every node.
+"""The graph that passes rewrite: an undecomposed export, weights as constants, `meta["val"]` true on every node.
 
 Not for training graphs, and not a general compiler IR: nodes are plain `torch.fx` nodes.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import fx
@@ -23,8 +23,8 @@ from optimizer.optimizing.aliasing import functionalise, shares_memory, tainted
 from optimizer.optimizing.reexport import export_again
 
 aten = torch.ops.aten
-Op = torch._ops.OpOverload | torch._ops.OpOverloadPacket
-Shape = tuple[int | torch.SymInt, ...]
+Op: TypeAlias = torch._ops.OpOverload | torch._ops.OpOverloadPacket
+Shape: TypeAlias = tuple[int | torch.SymInt, ...]
 
 # Views and copies of constants that constant_value evaluates at once; hoist_constants does the rest.
 _CONSTANT_VIEWS = {
@@ -80,7 +80,7 @@ class Graph:
         return graph
 
     def to_exported(self) -> ExportedProgram:
-        """A program with the original's inputs, dynamic dimensions and ranges. Raises `optimizing:ours:export-again`."""
+        """A program with the original's inputs, dynamic dims and ranges. Raises `optimizing:ours:export-again`."""
         self.module.recompile()
         return export_again(self.exported, self.module)
 
@@ -148,8 +148,8 @@ class Graph:
         assert isinstance(node.target, torch._ops.OpOverload), node.target
         found: dict[str, Any] = {}
         for index, argument in enumerate(node.target._schema.arguments):
-            given = node.args[index] if index < len(node.args) else node.kwargs.get(argument.name, argument.default_value)
-            found[argument.name] = given
+            named = node.kwargs.get(argument.name, argument.default_value)
+            found[argument.name] = node.args[index] if index < len(node.args) else named
         return found
 
     def source(self, node: fx.Node) -> str | None:
@@ -162,7 +162,7 @@ class Graph:
     # ---- constants -------------------------------------------------------------------------------------------------
 
     def constant_value(self, node: object) -> torch.Tensor | None:
-        """The real tensor behind a weight, buffer or constant, also through views of one; None when it is none or is written."""
+        """The real tensor behind a weight or buffer, also through views; None when it is none, or is written."""
         if not isinstance(node, fx.Node) or node in self.tainted:
             return None
         if node.op == "get_attr":
@@ -197,7 +197,7 @@ class Graph:
     # ---- writing ---------------------------------------------------------------------------------------------------
 
     def call(self, target: Op, *args: Any, before: fx.Node, like: fx.Node | None = None, **kwargs: Any) -> fx.Node:
-        """Inserts a call before a node; its value is computed on the arguments' fake values. `like` gives the source line."""
+        """Inserts a call before a node; its value is computed on fake values. `like` gives the source line."""
         if isinstance(target, torch._ops.OpOverloadPacket):
             target = target.default
         with self.module.graph.inserting_before(before):
@@ -235,7 +235,8 @@ class Graph:
     def replace(self, old: fx.Node, new: fx.Node) -> None:
         """Lets `new` stand wherever `old` did. Raises ShapeChanged unless shape and dtype are provably equal."""
         before, after = pytree.tree_leaves(old.meta["val"]), pytree.tree_leaves(new.meta["val"])
-        if len(before) != len(after) or not all(self._interchangeable(a, b) for a, b in zip(before, after, strict=True)):
+        pairs = zip(before, after, strict=False)
+        if len(before) != len(after) or not all(self._interchangeable(a, b) for a, b in pairs):
             raise ShapeChanged(f"{old.name} is {_brief(before)} but {new.name} is {_brief(after)}")
         old.replace_all_uses_with(new, delete_user_cb=lambda user: user is not new)
         self._tainted = None
@@ -258,7 +259,7 @@ class Graph:
 
     def sweep(self) -> None:
         """Removes what nothing uses any more: nodes, and weights that no node reads."""
-        self.module.graph.eliminate_dead_code()
+        self.module.graph.eliminate_dead_code(is_impure_node=self._has_effect)
         read = {str(n.target) for n in self.module.graph.nodes if n.op == "get_attr"}
         for path, owner in list(self.module.named_modules()):
             for name in [*owner._parameters, *owner._buffers]:
@@ -282,6 +283,14 @@ class Graph:
         with self.fake_mode, enable_python_dispatcher(), torch.no_grad():
             return node.target(*args, **kwargs)  # type: ignore[operator]
 
+    def _has_effect(self, node: fx.Node) -> bool:
+        # torch counts attention and dropout as random, hence not removable, even where they draw nothing
+        if node.op == "call_function" and node.target is aten.scaled_dot_product_attention.default:
+            return bool(self.arguments(node)["dropout_p"])
+        if node.op == "call_function" and node.target is aten.dropout.default:
+            return bool(self.arguments(node)["train"])
+        return bool(node.is_impure())
+
     @staticmethod
     def _interchangeable(a: Any, b: Any) -> bool:
         if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
@@ -292,10 +301,11 @@ class Graph:
     def _refresh(self, stale: set[fx.Node]) -> None:
         """Recomputes the values of users whose input kept its shape but changed its strides."""
         for node in self.module.graph.nodes:
-            if node not in stale or node.op != "call_function" or not all("val" in n.meta for n in (node, *node.all_input_nodes)):
+            known = all("val" in n.meta for n in (node, *node.all_input_nodes))
+            if node not in stale or node.op != "call_function" or not known:
                 continue
             before = node.meta["val"]
-            if any(isinstance(v, torch.Tensor | torch.SymInt) and has_free_unbacked_symbols(v) for v in pytree.tree_leaves(before)):
+            if any(_has_data_dependent_size(v) for v in pytree.tree_leaves(before)):
                 continue
             try:
                 after = self._run(node)
@@ -307,6 +317,10 @@ class Graph:
             node.meta["val"] = after
             if not _same_layout(before, after):
                 stale |= set(node.users)
+
+
+def _has_data_dependent_size(value: Any) -> bool:
+    return isinstance(value, torch.Tensor | torch.SymInt) and bool(has_free_unbacked_symbols(value))
 
 
 def same_size(a: int | torch.SymInt, b: int | torch.SymInt) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from optimizer.optimizing.graph import Graph
+from optimizer.optimizing.graph import Graph, same_size
 from optimizer.optimizing.matching import Column, column, one, skip_noops
 
 aten = torch.ops.aten
@@ -95,7 +95,8 @@ def _bag(graph: Graph, node: fx.Node) -> Lookup | str | None:
 
 def _rows_of_equal_bags(graph: Graph, indices: fx.Node, offsets: object) -> fx.Node | None:
     """The [batch, bag] ids that F.embedding_bag flattened, when the offsets step by the bag's length."""
-    if not graph.is_op(indices, aten.reshape, aten.view, aten.flatten) or not graph.is_op(offsets, aten.arange.start_step):
+    flat = graph.is_op(indices, aten.reshape, aten.view, aten.flatten)
+    if not flat or not graph.is_op(offsets, aten.arange.start_step):
         return None
     ids = indices.args[0]
     arguments = graph.arguments(offsets)  # type: ignore[arg-type]
@@ -103,7 +104,12 @@ def _rows_of_equal_bags(graph: Graph, indices: fx.Node, offsets: object) -> fx.N
         return None
     batch, length = graph.shape(ids)
     bags = graph.shape(offsets)[0]  # type: ignore[arg-type]
-    fits = arguments["start"] == 0 and arguments["step"] == length and graph.same_shape([bags], [batch])
+    fits = (
+        arguments["start"] == 0
+        and isinstance(arguments["step"], int)
+        and same_size(arguments["step"], length)
+        and graph.same_shape([bags], [batch])
+    )
     return ids if fits else None
 
 
@@ -125,5 +131,6 @@ def _make(
     axis = len(lead) if bag is None else len(lead) - 1
     found = column(graph, ids)
     usable = found is not None and found.dim == axis and found.kept == ids_kept
-    kind = (weight.dtype, int(weight.shape[1]), graph.dtype(ids), tuple(map(str, lead)), bag, mode if bag is not None else 0)
+    reduced = (bag, mode) if bag is not None else None
+    kind = (weight.dtype, int(weight.shape[1]), graph.dtype(ids), tuple(map(str, lead)), reduced)
     return Lookup(node, result, table, weight, ids, ids_kept, result_kept, found if usable else None, bag, mode, kind)

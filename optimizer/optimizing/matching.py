@@ -5,9 +5,7 @@ They read the graph and change nothing.
 
 from __future__ import annotations
 
-import math
 import operator
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -16,7 +14,6 @@ from torch import fx
 from optimizer.optimizing.graph import Graph, same_size
 
 aten = torch.ops.aten
-_LAST = 2**62
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,7 @@ def constant_linear(graph: Graph, node: fx.Node) -> ConstantLinear | str | None:
 
 
 def skip_noops(graph: Graph, node: fx.Node) -> fx.Node:
-    """Walks up over what hands its input's values back unchanged in shape and dtype: contiguous, dropout in eval, ..."""
+    """Walks up over what hands its input back with the same values, shape and dtype: dropout in eval, ..."""
     while (inner := _inside_noop(graph, node)) is not None:
         node = inner
     return node
@@ -116,18 +113,6 @@ def scalar(graph: Graph, value: object) -> float | None:
     return None
 
 
-def commuted(
-    graph: Graph, node: fx.Node, left: Callable[[object], bool], right: Callable[[object], bool]
-) -> tuple[object, object] | None:
-    """The two operands of a commutative operation as (the one that fits `left`, the one that fits `right`)."""
-    a, b = node.args[:2]
-    if left(a) and right(b):
-        return a, b
-    if left(b) and right(a):
-        return b, a
-    return None
-
-
 def only_user(node: fx.Node) -> fx.Node | None:
     return next(iter(node.users)) if len(node.users) == 1 else None
 
@@ -142,22 +127,9 @@ def dim_of(graph: Graph, node: fx.Node, dim: int) -> int:
     return dim % len(graph.shape(node))
 
 
-def full_slice(graph: Graph, node: fx.Node) -> bool:
-    """Whether a slice keeps everything (`x[:]`)."""
-    arguments = graph.arguments(node)
-    start, end, step = arguments["start"], arguments["end"], arguments["step"]
-    size = graph.shape(node.args[0])[arguments["dim"]]  # type: ignore[arg-type]
-    whole = end is None or (isinstance(end, int) and end >= _LAST) or (isinstance(size, int) and end == size)
-    return start in (None, 0) and step == 1 and whole
-
-
 def one(size: object) -> bool:
     """Whether a size is 1 for every value of the dynamic dimensions."""
     return isinstance(size, int | torch.SymInt) and same_size(size, 1)
-
-
-def product(sizes: tuple[int | torch.SymInt, ...]) -> int | torch.SymInt:
-    return math.prod(sizes)
 
 
 @dataclass(frozen=True)
@@ -177,9 +149,10 @@ def column(graph: Graph, node: fx.Node) -> Column | None:
         (inner, dims) = node.args[:2]
         found = column(graph, inner) if isinstance(inner, fx.Node) else None
         dims = [dims] if isinstance(dims, int) else dims
-        if found and found.kept and isinstance(dims, list | tuple) and len(dims) == 1 and dim_of(graph, inner, dims[0]) == found.dim:  # type: ignore[arg-type]
-            return Column(found.source, found.dim, found.index, kept=False)
-        return None
+        if not (found and found.kept and isinstance(inner, fx.Node) and isinstance(dims, list | tuple)):
+            return None
+        squeezed = [dim_of(graph, inner, d) for d in dims if isinstance(d, int)]
+        return Column(found.source, found.dim, found.index, kept=False) if squeezed == [found.dim] else None
     if graph.is_op(node, aten.select.int):
         arguments = graph.arguments(node)
         return _column(graph, arguments["self"], arguments["dim"], arguments["index"], kept=False)

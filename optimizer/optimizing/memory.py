@@ -5,6 +5,7 @@ In-place writes inside the graph are not its business: `Graph.tainted` keeps pas
 
 from __future__ import annotations
 
+import torch
 from torch import fx
 
 from optimizer.optimizing.aliasing import shares_memory
@@ -16,11 +17,17 @@ def family(graph: Graph, node: fx.Node) -> set[fx.Node]:
     found, waiting = {node}, [node]
     while waiting:
         one = waiting.pop()
-        beside = [*shares_memory(one), *[user for user in one.users if one in shares_memory(user)]]
+        beside = [*_viewed(one), *[user for user in one.users if one in _viewed(user)]]
         fresh = [n for n in beside if n not in found]
         found.update(fresh)
         waiting += fresh
     return found
+
+
+def _viewed(node: fx.Node) -> list[fx.Node]:
+    sources = shares_memory(node)
+    # einsum of one tensor may be a view (a transpose); a product of several is fresh
+    return [] if node.target is torch.ops.aten.einsum.default and len(sources) > 1 else sources
 
 
 def handed_back(graph: Graph, node: fx.Node) -> bool:

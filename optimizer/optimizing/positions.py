@@ -61,7 +61,8 @@ def at_one_position(graph: Graph, node: fx.Node, dim: int, last: bool) -> Answer
     if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
         return Mixes("it is no operation")
     rule = RULES.get(node.target) or RULES.get(node.target.overloadpacket)
-    if rule is None and torch.Tag.pointwise in node.target.tags and torch.Tag.nondeterministic_seeded not in node.target.tags:
+    tags = node.target.tags
+    if rule is None and torch.Tag.pointwise in tags and torch.Tag.nondeterministic_seeded not in tags:
         rule = _pointwise
     if rule is None:
         return Mixes(f"{node.target} is not known to work position by position")
@@ -155,10 +156,10 @@ def _attention(graph: Graph, node: fx.Node, dim: int, last: bool) -> Answer:
         return Mixes("the position is not among attention's queries")
     if arguments["dropout_p"] != 0:
         return Mixes("attention's dropout is active")
-    if arguments["is_causal"]:
-        # the last query sees every key, so no mask is left; is_causal with one query would hide all keys but the first
-        if not last or not same_size(graph.shape(query)[-2], graph.shape(key)[-2]):
-            return Mixes("attention is causal and the position is not the last one")
+    # the last query sees every key, so no mask is left; is_causal with one query would hide all keys but the first
+    sees_all = last and same_size(graph.shape(query)[-2], graph.shape(key)[-2])
+    if arguments["is_causal"] and not sees_all:
+        return Mixes("attention is causal and the position is not the last one")
     if mask is not None:
         mask = _operand(graph, mask, 2)
     kwargs = {"scale": arguments["scale"], "enable_gqa": arguments["enable_gqa"]}
@@ -220,11 +221,12 @@ def _stack(graph: Graph, node: fx.Node, dim: int, last: bool) -> Answer:
     if axis == dim:
         return Mixes("the stack runs along the positions")
     inner = dim - (axis < dim)
-    rebuilt = _with(node, [Sliced(n, inner) for n in node.args[0]])  # type: ignore[union-attr, arg-type]
-    return rebuilt
+    return _with(node, [Sliced(n, inner) for n in node.args[0]])  # type: ignore[union-attr, arg-type]
 
 
-@_rule(aten.slice.Tensor, aten.index_select.default, aten.split_with_sizes.default, aten.split.Tensor, aten.chunk.default)
+@_rule(
+    aten.slice.Tensor, aten.index_select.default, aten.split_with_sizes.default, aten.split.Tensor, aten.chunk.default
+)
 def _along(graph: Graph, node: fx.Node, dim: int, last: bool) -> Answer:
     source = node.args[0]
     if graph.arguments(node)["dim"] % len(graph.shape(source)) == dim:  # type: ignore[arg-type]

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import optimizer.packaging.errors  # noqa: F401 -- files the error texts
+from optimizer.compiling.base import serving_sizes
 from optimizer.errors import FuseworksError
-
-Loading = Callable[[Path, Mapping[str, Any], Mapping[str, Any]], dict[str, Any]]
+from optimizer.spec import Workload
 
 LIBRARIES = {
     "eager": ["torch"],
@@ -23,43 +23,40 @@ LIBRARIES = {
 }
 
 
-def loading(backend: str, folder: Path, options: Mapping[str, Any], details: Mapping[str, Any]) -> dict[str, Any]:
+def loading(
+    backend: str, folder: Path, options: Mapping[str, Any], details: Mapping[str, Any], workload: Workload
+) -> dict[str, Any]:
     """The manifest's `load`. `details` are what `compiling.build` answered; its `load` fields win."""
     if backend not in _SETTINGS:
         raise FuseworksError("packaging:ours:no-artifact", backend=backend, text="no loader is known for it")
     suffix, settings = _SETTINGS[backend]
     entries = sorted(p.name for p in folder.iterdir() if p.name.endswith(suffix))
     wanted = details.get("entry")
-    if wanted is None and len(entries) != 1 or wanted is not None and wanted not in entries:
+    if (len(entries) != 1) if wanted is None else (wanted not in entries):
         raise FuseworksError("packaging:ours:no-artifact", backend=backend, text=f"{suffix} files: {entries}")
-    return {"entry": wanted or entries[0], **settings(options), **dict(details.get("load") or {})}
+    return {"entry": wanted or entries[0], **settings(options, workload), **dict(details.get("load") or {})}
 
 
-def _nothing(options: Mapping[str, Any]) -> dict[str, Any]:
+def _nothing(options: Mapping[str, Any], workload: Workload) -> dict[str, Any]:
     return {}
 
 
-def _inductor(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {"dynamic": options.get("dynamic", True), "options": dict(options.get("config") or {})}
+def _onnxruntime(options: Mapping[str, Any], workload: Workload) -> dict[str, Any]:
+    return {"graph_optimization_level": "ORT_ENABLE_ALL", "session_config": {}, "providers": ["CPUExecutionProvider"]}
 
 
-def _onnxruntime(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "graph_optimization_level": options.get("graph_optimization_level", "ORT_ENABLE_ALL"),
-        "session_config": dict(options.get("session_config") or {}),
-        "providers": ["CPUExecutionProvider"],
-    }
+def _openvino(options: Mapping[str, Any], workload: Workload) -> dict[str, Any]:
+    # the hint is pinned: OpenVINO takes bfloat16 by itself on a CPU that has it
+    settings: dict[str, Any] = {"device": "CPU", "config": {"INFERENCE_PRECISION_HINT": "f32"}, "fixed_shapes": []}
+    if options.get("static") and workload.dims:
+        sizes = serving_sizes(workload)
+        settings["fixed_shapes"] = [[list(workload.shape_of(spec, s)) for spec in workload.inputs] for s in sizes]
+    return settings
 
 
-def _openvino(options: Mapping[str, Any]) -> dict[str, Any]:
-    # pinned: OpenVINO takes bfloat16 by itself on a CPU that has it
-    hint = {"bfloat16": "bf16"}.get(str(options.get("precision", "float32")), "f32")
-    return {"device": "CPU", "config": {"INFERENCE_PRECISION_HINT": hint, "PERFORMANCE_HINT": "LATENCY"}}
-
-
-_SETTINGS: dict[str, tuple[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
+_SETTINGS: dict[str, tuple[str, Callable[[Mapping[str, Any], Workload], dict[str, Any]]]] = {
     "eager": (".pt2", _nothing),
-    "inductor": (".pt2", _inductor),
+    "inductor": (".pt2", _nothing),
     "aot_inductor": (".pt2", _nothing),
     "onnxruntime": (".onnx", _onnxruntime),
     "openvino": (".xml", _openvino),

@@ -1,6 +1,6 @@
 """Writes what a team deploys: artifact, manifest, run.py, pinned requirements and README, as a folder and a zip.
 
-The package is the same byte for byte when it is written twice from the same artifact. It never contains the upload's code.
+The package is the same byte for byte when it is written twice from the same artifact. The upload's code is never in it.
 """
 
 from __future__ import annotations
@@ -73,10 +73,11 @@ def write_package(
 ) -> list[Artifact]:
     """Writes `out/package/` and `out/package.zip`.
 
-    `artifact_folder` holds what the backend built; without files in it the `model` itself is packaged (eager). `details`
-    are the build's. `outputs` are the inspection's; `libraries` the versions that the contender was measured with; `environment` what
-    `runtime_settings.environment` gives; `speedup` the verdict in words, for the README.
+    `artifact_folder` holds what the backend built; without files in it the `model` is packaged (eager). `details`
+    are the build's and `outputs` the inspection's; `libraries` are the versions that the contender was measured with,
+    `environment` is `runtime_settings.environment`'s answer, `speedup` the verdict in words for the README.
     """
+    out.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=".package-", dir=out))
     try:
         os.chmod(folder, 0o755)
@@ -106,7 +107,7 @@ def write_package(
                 "isa": _isa(backend, precision, details or {}) if kind == "cpu" else [],
             },
             "settings": {"environment": dict(environment), "threads": threads},
-            "load": loading(backend, folder, options, details or {}),
+            "load": loading(backend, folder, options, details or {}, workload),
             "check": None,
         }
         if sample is not None:
@@ -126,7 +127,7 @@ def write_package(
         shutil.rmtree(folder, ignore_errors=True)
     archive = out / "package.zip"
     _zip(final, archive)
-    return [_artifact("package", archive), _artifact("manifest", final / "manifest.json")]
+    return [_artifact("package", archive, out), _artifact("manifest", final / "manifest.json", out)]
 
 
 def _input(spec: InputSpec) -> dict[str, Any]:
@@ -179,8 +180,9 @@ def _zip(folder: Path, target: Path) -> None:
                 shutil.copyfileobj(source, sink, 1 << 20)
 
 
-def _artifact(name: str, path: Path) -> Artifact:
-    return Artifact(name=name, path=str(path), size_bytes=path.stat().st_size, sha256=_sha256(path))
+def _artifact(name: str, path: Path, out: Path) -> Artifact:
+    relative = path.relative_to(out).as_posix()
+    return Artifact(name=name, path=relative, size_bytes=path.stat().st_size, sha256=_sha256(path))
 
 
 def _sha256(path: Path) -> str:

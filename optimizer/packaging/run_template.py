@@ -86,10 +86,8 @@ def check_toolchain(manifest: dict[str, Any]) -> None:
 
 
 def cpu_features() -> set[str]:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return set()
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().splitlines() if path.exists() else []
     return {f for line in lines if line.startswith(("flags", "Features")) for f in line.partition(":")[2].split()}
 
 
@@ -126,7 +124,6 @@ def restart_with_settings(manifest: dict[str, Any]) -> None:
         print(f"warning: these settings do not stay set: {', '.join(missing)}", file=sys.stderr)
     elif missing:
         environment = {**os.environ, **missing, RESTARTED: manifest["digest"]}
-        sys.stdout.flush()
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
 
 
@@ -203,7 +200,6 @@ class Model:
 
 
 def _torch_runner(call: Any, manifest: dict[str, Any], load: dict[str, Any]) -> Any:
-    """`call` takes flat tensors."""
     import torch
     from torch.utils._pytree import tree_leaves
 
@@ -283,25 +279,29 @@ def _load_onnxruntime(folder: Path, manifest: dict[str, Any], load: dict[str, An
 def _load_openvino(folder: Path, manifest: dict[str, Any], load: dict[str, Any]) -> Any:
     import openvino
 
+    core, path = openvino.Core(), str(folder / load["entry"])
     config = {**load["config"], "INFERENCE_NUM_THREADS": load["threads"]}
-    compiled = openvino.Core().compile_model(str(folder / load["entry"]), load["device"], config)
-    request, lock = compiled.create_infer_request(), threading.Lock()
+
+    def request(shapes: list[list[int]] | None = None) -> Any:
+        model = core.read_model(path)
+        if shapes:
+            model.reshape({i.any_name: shape for i, shape in zip(model.inputs, shapes, strict=True)})
+        return core.compile_model(model, load["device"], config).create_infer_request()
+
+    general, lock = request(), threading.Lock()
+    fixed = {tuple(map(tuple, shapes)): request(shapes) for shapes in load["fixed_shapes"]}
 
     def run(arrays: list[Any]) -> list[Any]:
         with lock:  # a request serves one call at a time and reuses its output buffers: hence the copies
-            request.infer(arrays, share_inputs=True)
-            return [tensor.data.copy() for tensor in request.output_tensors]
+            chosen = fixed.get(tuple(a.shape for a in arrays), general)
+            outputs = chosen.infer(arrays, share_inputs=True, share_outputs=False)
+            return [outputs[i] for i in range(len(outputs))]
 
     return run
 
 
-LOADERS: dict[str, Any] = {
-    "aot_inductor": _load_aot_inductor,
-    "eager": _load_exported,
-    "inductor": _load_exported,
-    "onnxruntime": _load_onnxruntime,
-    "openvino": _load_openvino,
-}
+LOADERS: dict[str, Any] = {"aot_inductor": _load_aot_inductor, "eager": _load_exported, "inductor": _load_exported}
+LOADERS |= {"onnxruntime": _load_onnxruntime, "openvino": _load_openvino}
 
 
 def draw_inputs(manifest: dict[str, Any], sizes: dict[str, int], seed: int = 0) -> dict[str, Any]:

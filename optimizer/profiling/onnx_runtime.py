@@ -1,4 +1,4 @@
-"""Profiles an ONNX model with ONNX Runtime's own profiler: one row per node of the graph that the runtime really runs."""
+"""Profiles an ONNX model with ONNX Runtime's own profiler: one row per node of the graph that it really runs."""
 
 from __future__ import annotations
 

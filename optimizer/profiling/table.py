@@ -1,4 +1,4 @@
-"""The operation table as data: equal rows joined, shares, and how near each row comes to the machine's roofs. No torch."""
+"""The operation table as data: equal rows joined, shares, and how near each row comes to the machine's roofs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_ROWS = 300
 
 
 def joined(operations: Iterable[Operation]) -> list[Operation]:
-    """Rows that agree in everything but time become one; the slowest come first, what is beyond MAX_ROWS one last row."""
+    """Rows that agree in everything but time become one; the slowest come first, the tail is one last row."""
     groups: dict[tuple[Any, ...], list[Operation]] = {}
     for row in operations:
         key = (row.op, row.module, row.source, str(row.shapes), tuple(row.dtypes), row.flops, row.bytes)

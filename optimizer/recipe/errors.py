@@ -16,9 +16,5 @@ catalogue(
             "The recipe's field {field} is not valid: {text}",
             "Correct {field}; `fuseworks schema recipe` prints the schema.",
         ),
-        "recipe:user:does-not-apply": (
-            "The recipe {name} does not apply here: {reason}",
-            "Use the recipe where its applies_to holds, or let `fuseworks optimize` find one for this model.",
-        ),
     }
 )

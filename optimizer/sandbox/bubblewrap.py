@@ -32,9 +32,7 @@ def program() -> str | None:
         return shutil.which("bwrap")
 
 
-def arguments(
-    *, inputs: Mapping[str, Path], limits: Limits, devices: Sequence[str], drops_uid: bool
-) -> list[str]:
+def arguments(*, inputs: Mapping[str, Path], limits: Limits, devices: Sequence[str], drops_uid: bool) -> list[str]:
     """All but the program, its descriptors' options and the command."""
     given = [*_namespaces(drops_uid), "--die-with-parent", "--new-session", "--hostname", "sandbox"]
     given += [*_system(), "--proc", "/proc", "--dev", "/dev"]

@@ -108,7 +108,7 @@ class Channel:
             # np.empty takes no memory before bytes arrive: a claim alone costs nothing
             buffer = np.empty(size, np.uint8)
             if size:
-                self.fill(memoryview(buffer), deadline)
+                self.fill(buffer.data, deadline)
             if dtype == np.bool_ and size and int(buffer.max()) > 1:
                 raise ProtocolError("a truth value is neither 0 nor 1")
             arrays.append(buffer.view(dtype).reshape(shape))

@@ -1,4 +1,4 @@
-"""Picks the confinement that this machine offers, by trying it: bubblewrap, else Landlock, else a refusal that says why.
+"""Picks the confinement that this machine offers, by trying it: bubblewrap, else Landlock, else refuses and says why.
 
 Each is tried once in a process, by starting a child that says one word. Started as root, a child that cannot drop its
 uid is no confinement and counts as not offered.

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from optimizer.sandbox import bubblewrap, identity, landlock, layout, limits, seccomp, staging
-from optimizer.sandbox.removal import remove_folder
+from optimizer.sandbox.folders import own_folder, remove_folder
 from optimizer.sandbox.spec import ChildSpec
 from optimizer.sandbox.tree import Tree
 from optimizer.sandbox.usage import FolderUsage, TmpfsUsage
@@ -50,6 +50,7 @@ class Launched:
     usage: FolderUsage | TmpfsUsage
     paths: dict[str, str]
     folder: Path
+    lock_fd: int
     lifeline: int | None = None
     init_fd: int | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -85,6 +86,7 @@ class Launched:
         self.tree.close()
         self.wire.close()
         remove_folder(self.folder)
+        os.close(self.lock_fd)
         return code if code >= 0 else 128 - code
 
 
@@ -92,10 +94,9 @@ def launch(spec: ChildSpec, mode: Mode, command: Command = layout.child_command)
     """Starts `command(wire descriptor, paths of the inputs)`. Everything that was made is undone when it fails."""
     inputs = staging.resolved_inputs(spec.inputs)
     uid = identity.uid_to_drop_to() if mode != "trusted" else None
-    folder = Path(tempfile.mkdtemp(prefix="fuseworks-"))
-    undo: list[Callable[[], None]] = [lambda: remove_folder(folder)]
+    folder, lock_fd = own_folder()
+    undo: list[Callable[[], None]] = [lambda: os.close(lock_fd), lambda: remove_folder(folder)]
     try:
-        folder.chmod(0o711)
         inputs = staging.readable(inputs, uid=uid, parents_count=mode == "landlock", folder=folder / "in")
         bound = mode == "bubblewrap"
         paths = {name: f"{bubblewrap.INPUTS}/{name}" if bound else str(path) for name, path in inputs.items()}
@@ -104,7 +105,7 @@ def launch(spec: ChildSpec, mode: Mode, command: Command = layout.child_command)
         log_read, log_write = os.pipe()
         undo += [lambda: os.close(log_read)]
         try:
-            start = _Start(spec, mode, uid, folder, inputs, paths, command(theirs.fileno(), paths))
+            start = _Start(spec, mode, uid, folder, lock_fd, inputs, paths, command(theirs.fileno(), paths))
             return start(ours, theirs.fileno(), log_read, log_write)
         finally:
             theirs.close()
@@ -121,6 +122,7 @@ class _Start:
     mode: Mode
     uid: int | None
     folder: Path
+    lock_fd: int
     inputs: dict[str, Path]
     paths: dict[str, str]
     command: list[str]
@@ -151,6 +153,7 @@ class _Start:
             usage=FolderUsage(Path(scratch), self.spec.limits.scratch_bytes, tree),
             paths=self.paths,
             folder=self.folder,
+            lock_fd=self.lock_fd,
             lifeline=lifeline_write,
         )
 
@@ -190,6 +193,7 @@ class _Start:
             usage=TmpfsUsage(init, bubblewrap.SCRATCH_MOUNT, bubblewrap.SHM_MOUNT),
             paths=self.paths,
             folder=self.folder,
+            lock_fd=self.lock_fd,
             init_fd=os.pidfd_open(init),
         )
 
@@ -204,12 +208,14 @@ class _Start:
         trusted, own_uid = self.mode == "trusted", self.uid is None
         # a user namespace of its own starts counting tasks at nothing
         counted = limits.tasks_of(os.getuid()) if own_uid and self.mode == "landlock" else 0
-        programs = []
+        programs: list[bytes] = []
+        bounds = limits.trusted_rlimits()
         if not trusted:
             scoped = landlock.version() >= landlock.SCOPES_SIGNALS
             programs = seccomp.programs(shares_host=self.mode == "landlock", shares_uid=own_uid, may_signal=scoped)
+            bounds = limits.rlimits(self.spec.limits, counts_from=counted, has_device=bool(self.spec.devices))
         return {
-            "rlimits": limits.trusted_rlimits() if trusted else limits.rlimits(self.spec.limits, counts_from=counted),
+            "rlimits": bounds,
             "uid": self.uid,
             "landlock": self._landlock_rules(scratch) if self.mode == "landlock" else None,
             "seccomp": [base64.b64encode(program).decode() for program in programs],
@@ -220,7 +226,8 @@ class _Start:
         }
 
     def _landlock_rules(self, scratch: str) -> dict[str, list[str]]:
-        read = [os.path.realpath(p) for p in (*layout.read_only_paths(), *layout.PROC_FILES) if os.path.exists(p)]
+        wanted = [*map(str, layout.read_only_paths()), *layout.PROC_FILES]
+        read = [os.path.realpath(path) for path in wanted if os.path.exists(path)]
         read += [str(path) for path in self.inputs.values()]
         devices = [d for d in layout.PLAIN_DEVICES if os.path.exists(d)]
         return {"read": read, "write": [scratch], "devices": [*devices, *self.spec.devices]}
@@ -240,7 +247,7 @@ def _environment(scratch: str, spec: ChildSpec) -> dict[str, str]:
 
 
 def _document(orders: dict[str, Any]) -> Any:
-    file = tempfile.TemporaryFile()
+    file = tempfile.TemporaryFile()  # noqa: SIM115  the caller closes it
     file.write(json.dumps(orders).encode())
     file.flush()
     return file

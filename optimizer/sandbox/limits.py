@@ -11,12 +11,13 @@ from optimizer.sandbox.spec import Limits
 CORE_BYTES = 1
 
 
-def rlimits(limits: Limits, *, counts_from: int = 0) -> list[tuple[int, int]]:
+def rlimits(limits: Limits, *, counts_from: int = 0, has_device: bool = False) -> list[tuple[int, int]]:
     """`(resource, value)` for the shim. `counts_from` is how many tasks the child's uid has already (RLIMIT_NPROC is
-    per uid, not per child)."""
+    per uid, not per child). A GPU's driver maps far more than it takes: there the watcher alone bounds memory."""
+    memory = [] if has_device else [(resource.RLIMIT_DATA, limits.memory_bytes)]
     return [
+        *memory,
         (resource.RLIMIT_CORE, CORE_BYTES),
-        (resource.RLIMIT_DATA, limits.memory_bytes),
         (resource.RLIMIT_FSIZE, limits.file_bytes),
         (resource.RLIMIT_NOFILE, _at_most(resource.RLIMIT_NOFILE, limits.open_files)),
         (resource.RLIMIT_NPROC, _at_most(resource.RLIMIT_NPROC, limits.processes + counts_from)),

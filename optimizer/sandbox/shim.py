@@ -6,6 +6,7 @@ Standard library only; in a bubblewrap it runs inside.
 """
 
 import base64
+import contextlib
 import ctypes
 import json
 import os
@@ -17,7 +18,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import landlock  # noqa: E402  beside this file; now, since the interpreter may be out of reach once the uid is dropped
+import landlock
 
 PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_SET_CHILD_SUBREAPER, PR_SET_SECCOMP = 1, 24, 38, 36, 22
 PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
@@ -130,10 +131,8 @@ def watch(child: int, lifeline: int) -> int:
                 break
         if any(fd == lifeline for fd, _ in poll.poll(1000)):
             return signal.SIGKILL
-        try:
+        with contextlib.suppress(BlockingIOError):
             os.read(waker, 4096)
-        except BlockingIOError:
-            pass
 
 
 def descendants() -> list:
@@ -155,7 +154,7 @@ def descendants() -> list:
     return sorted(own - {os.getpid()})
 
 
-def kill_descendants(uid: object) -> None:
+def kill_descendants(uid: int | None) -> None:
     """Stops all before it kills any: a fork bomb outruns one sweep. `kill -1` of the child's own uid is one stroke."""
     for sweep in range(500):
         if uid is not None and os.fork() == 0:
@@ -166,10 +165,8 @@ def kill_descendants(uid: object) -> None:
         found = descendants()
         for number in (signal.SIGSTOP, signal.SIGKILL) if sweep else (signal.SIGSTOP,):
             for pid in found:
-                try:
+                with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, number)
-                except ProcessLookupError:
-                    pass
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass

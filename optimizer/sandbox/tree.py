@@ -29,7 +29,7 @@ class Tree:
     """`roots` are the launcher's own processes: they are followed, not counted, and never stopped."""
 
     def __init__(self, roots: set[int]) -> None:
-        self._roots = frozenset(roots)
+        self._roots = {pid: os.pidfd_open(pid) for pid in roots}
         self._held: dict[int, int] = {}
         self._strangers: set[int] = set()
         self._scans = 0
@@ -43,44 +43,38 @@ class Tree:
                 self._strangers.clear()
             self._scans += 1
             seen = {int(entry) for entry in os.listdir("/proc") if entry.isdigit()}
-            for pid in list(self._held):
-                if pid not in seen or self._ended(pid):
-                    os.close(self._held.pop(pid))
+            for held in (self._held, self._roots):
+                for pid in list(held):
+                    if pid not in seen or _ended(held[pid]):
+                        os.close(held.pop(pid))
             self._strangers &= seen
             parents = {}
-            for pid in seen - self._strangers - self._held.keys() - self._roots:
+            for pid in seen - self._strangers - self._held.keys() - self._roots.keys():
                 parent = _parent(pid)
                 if parent is not None:
                     parents[pid] = parent
-            ours = set(self._roots) | self._held.keys()
+            ours = self._roots.keys() | self._held.keys()
             grown = True
             while grown:
                 new = {pid for pid, parent in parents.items() if parent in ours and pid not in ours}
                 for pid in new:
-                    self._hold(pid, parents[pid])
+                    self._hold(pid, ours)
                 ours |= new
                 grown = bool(new)
             self._strangers |= parents.keys() - ours
             return list(self._held)
 
-    def _hold(self, pid: int, parent: int) -> None:
+    def _hold(self, pid: int, ours: set[int]) -> None:
         try:
             fd = os.pidfd_open(pid)
         except ProcessLookupError:
             return
-        if _parent(pid) == parent or parent in self._roots:
+        if _parent(pid) in ours:
             self._held[pid] = fd
             if self._stopped:
                 signal.pidfd_send_signal(fd, signal.SIGSTOP)
         else:
             os.close(fd)  # reparented or reused meanwhile: the next scan sees it rightly
-
-    def _ended(self, pid: int) -> bool:
-        try:
-            signal.pidfd_send_signal(self._held[pid], 0)
-        except ProcessLookupError:
-            return True
-        return False
 
     def stop(self) -> None:
         """SIGSTOP to every process known from the last scan, and by later scans to those that are new.
@@ -139,9 +133,18 @@ class Tree:
 
     def close(self) -> None:
         with self._lock:
-            for fd in self._held.values():
-                os.close(fd)
-            self._held.clear()
+            for held in (self._held, self._roots):
+                for fd in held.values():
+                    os.close(fd)
+                held.clear()
+
+
+def _ended(pidfd: int) -> bool:
+    try:
+        signal.pidfd_send_signal(pidfd, 0)
+    except ProcessLookupError:
+        return True
+    return False
 
 
 def _read(path: str) -> bytes | None:
@@ -176,5 +179,3 @@ def _proportional(pid: int) -> int:
         if name in (b"Pss_Anon", b"Pss_Shmem"):
             total += int(rest.split()[0]) * 1024
     return total
-
-

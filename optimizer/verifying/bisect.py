@@ -35,7 +35,7 @@ class _Recorder(Interpreter):
 def first_difference(original: Path, rewritten: Path, arrays: list[np.ndarray]) -> str | None:
     """`operation (node, file:line)` of the rewritten graph, or None when all namesakes agree."""
     true, mine = _record(original, arrays), _record(rewritten, arrays)
-    nodes = {node.name: node for node in mine.module.graph.nodes}  # type: ignore[union-attr]
+    nodes = {node.name: node for node in mine.module.graph.nodes}
     for name, value in mine.seen.items():
         namesake = true.seen.get(name)
         if namesake is not None and _differ(value, namesake):

@@ -119,8 +119,10 @@ class ErrorSum:
             difference = answer.astype(np.float64) - reference
         difference = difference[np.isfinite(difference)]
         if difference.size:
+            with np.errstate(over="ignore"):
+                square = float(np.dot(difference, difference))
             # an overflow must stay a number: results travel as JSON
-            self.squares = min(self.squares + float(np.dot(difference, difference)), MOST)
+            self.squares = min(self.squares + square, MOST)
             self.elements += difference.size
             self.max_abs = max(self.max_abs, float(np.abs(difference).max()))
 

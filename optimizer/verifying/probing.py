@@ -127,7 +127,11 @@ def _overwritten(
 ) -> Probe:
     name = "inputs overwritten after the call"
     if late is None or habits.reads_inputs_late:
-        what = "the original's own answer changes with them" if late is not None else "this engine keeps a copy of them"
+        what = (
+            "the original's own answer changes with them"
+            if late is not None
+            else "this engine's inputs cannot be reached"
+        )
         return Probe(name=name, kind="held_output", passed=True, reason=f"not judged: {what}")
     reason = judge_edge(late, question, truths, rule)
     if reason is not None:

@@ -27,7 +27,7 @@ from optimizer.verifying.questions import Question, Truths
 MIN_SAMPLES, MIN_SETS = 64, 3
 MAX_POOLED_BYTES = 1 << 30
 LARGER_BATCH = 16
-EDGE_SECONDS, EDGE_TRUTH_BYTES = 10.0, 128 << 20
+EDGE_SECONDS, EDGE_TRUTH_BYTES = 5.0, 128 << 20
 NUDGE = 2.0**-22
 
 

@@ -1,4 +1,4 @@
-"""Stands in for `python -m optimizer`: behaves as the first word of the model file says, and records what it was given."""
+"""Stands in for `python -m optimizer`: behaves as the first word of the model file says; records its spec."""
 
 from __future__ import annotations
 

@@ -100,7 +100,8 @@ def test_without_the_optimizer_it_says_what_is_missing(fuseworks: Command):
 def test_the_client_imports_neither_torch_nor_django_nor_the_optimizer():
     code = (
         "import sys, fuseworks_client.cli as c; c.main(['--help'])\n"
-        "wrong = {m.partition('.')[0] for m in sys.modules} & {'torch', 'django', 'optimizer', 'kernels', 'numpy', 'workers'}\n"
+        "wrong = {m.partition('.')[0] for m in sys.modules}\n"
+        "wrong &= {'torch', 'django', 'optimizer', 'kernels', 'numpy', 'workers'}\n"
         "sys.exit(str(wrong) if wrong else 0)"
     )
     done = subprocess.run(

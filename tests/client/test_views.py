@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 
 import pytest
+from rich.console import Console
+
 from fuseworks_client import words
 from fuseworks_client.progress import LiveView, PlainView, view
-from rich.console import Console
 
 
 def terminal() -> Console:

@@ -15,7 +15,9 @@ MAX_LINES = 400
 
 # In pieces, or this file would be its own first find.
 MACHINE_PATHS = re.compile("/(?:" + "|".join(["work", "farm", "root"]) + ")/")
-INDEX_HOSTS = re.compile("|".join([r"pypi\." + "org", "python" + "hosted", r"download\.py" + "torch", r"index-url\s*=\s*http"]))
+INDEX_HOSTS = re.compile(
+    "|".join([r"pypi\." + "org", "python" + "hosted", r"download\.py" + "torch", r"index-url\s*=\s*http"])
+)
 
 
 def tracked() -> list[Path]:

@@ -23,7 +23,9 @@ def test_the_first_lines_are_what_it_is_and_the_two_commands() -> None:
 def test_every_link_and_named_file_is_there(document: str) -> None:
     text = (ROOT / document).read_text()
     links = {link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link}
-    named = set(re.findall(r"`((?:optimizer|kernels|platform|client|examples|scripts|tests|workers)/[\w./]+\.\w+)`", text))
+    named = set(
+        re.findall(r"`((?:optimizer|kernels|platform|client|examples|scripts|tests|workers)/[\w./]+\.\w+)`", text)
+    )
     named = {path for path in named if "NAME" not in path and "APP" not in path}
     missing = sorted(path for path in links | named if not (ROOT / path).exists())
     assert not missing

@@ -1,4 +1,4 @@
-"""Compiles each kernel's Triton code for an sm_90 that is not there; prints JSON. Apart from the interpreter's process."""
+"""Compiles each kernel's Triton code for an sm_90 that is not there; prints JSON. Not in the interpreter's process."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""Tries bfloat16 in Triton's interpreter before and after `interpreter.install()`; prints one JSON document.
+"""Tries bfloat16 in Triton's interpreter before and after `interpreter.install()`, for `under_interpreter`.
 
-A process of its own, started with TRITON_INTERPRET=1. `before` also tells when a later Triton no longer needs a correction.
+Imported only where TRITON_INTERPRET=1 was set first. `before` tells when a later Triton needs a correction no more.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 import numpy as np
@@ -104,7 +103,7 @@ def outcome(kernel: object, inputs: list[torch.Tensor], expected: torch.Tensor) 
         return f"raised {type(error).__name__}: {error}"[:200]
     same = torch.allclose(out.float(), expected.float(), rtol=1e-5, atol=1e-5, equal_nan=True)
     exact = torch.equal(out.float().nan_to_num(nan=7.0), expected.float().nan_to_num(nan=7.0))
-    return "right" if (exact or expected.dtype == torch.float32 and same) else "wrong"
+    return "right" if (exact or (expected.dtype == torch.float32 and same)) else "wrong"
 
 
 def attempt(call: Callable[[], object]) -> str:
@@ -115,14 +114,10 @@ def attempt(call: Callable[[], object]) -> str:
     return "nothing raised"
 
 
-def main() -> None:
+def report() -> dict[str, object]:
     before = {name: outcome(*case) for name, case in cases().items()}
     interpreter.install()
     after = {name: outcome(*case) for name, case in cases().items()}
     ones = torch.ones(N, dtype=torch.bfloat16)
     atomic = attempt(lambda: atomic_kernel[(1,)](ones, ones, ones, ones.clone(), N=N))
-    print(json.dumps({"before": before, "after": after, "atomic": atomic}))
-
-
-if __name__ == "__main__":
-    main()
+    return {"kernel": "corrections", "before": before, "after": after, "atomic": atomic}

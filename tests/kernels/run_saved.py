@@ -1,4 +1,4 @@
-"""Loads `fused.pt2` of a folder and runs it on `x.pt` into `y.pt`: a process that knows the kernels only by `load()`."""
+"""Loads `fused.pt2` of a folder and runs it on `x.pt` into `y.pt`: the kernels are known only by `load()`."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from typing import Any
@@ -58,7 +59,7 @@ def test_the_gradient_equals_autograd_through_the_reference(kernel: Kernel) -> N
 @by_kernel
 def test_a_gradient_of_one_output_alone_works(kernel: Kernel) -> None:
     for output in (0, 1):
-        args, reference = as_leaves(small(kernel, torch.float32)[2].args), as_leaves(small(kernel, torch.float32)[2].args)
+        args, reference = (as_leaves(small(kernel, torch.float32)[2].args) for _ in range(2))
         kernel.op(*args)[output].sin().sum().backward()
         kernel.reference(*reference)[output].sin().sum().backward()
         torch.testing.assert_close(args[0].grad, reference[0].grad, rtol=1e-4, atol=1e-5)
@@ -107,6 +108,14 @@ def test_the_cost_counts_two_reads_and_two_writes(kernel: Kernel) -> None:
 def test_the_formula_is_written_down(kernel: Kernel) -> None:
     assert "total  = x + residual" in kernel.formula
     assert "arXiv" in kernel.formula
+
+
+@by_kernel
+def test_the_manifest_is_plain_data(kernel: Kernel) -> None:
+    manifest = json.loads(json.dumps(kernel.manifest()))
+    assert manifest["operation"] == f"fuseworks::{kernel.name}"
+    assert manifest["dtypes"] == ["bfloat16", "float16", "float32"]
+    assert manifest["passes"] == ["fuse_add_norm"]
 
 
 def test_importing_the_package_or_loading_the_kernels_needs_no_triton() -> None:

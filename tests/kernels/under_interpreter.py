@@ -6,14 +6,15 @@ between canaries and start as NaN; the truth is the reference in float64 on the 
 
 from __future__ import annotations
 
+import importlib
 import json
-import sys
 
 import torch
 
 import kernels
-from kernels import interpreter
-from kernels.spec import Kernel, Sample
+from kernels import rows
+from kernels.spec import Kernel, Sample, jit
+from tests.kernels import interpreter_errors
 
 CANARY = -12345.0
 PADDING = 64
@@ -67,15 +68,26 @@ def check(kernel: Kernel, sample: Sample, dtype: torch.dtype) -> dict[str, objec
     }
 
 
+def control() -> dict[str, object]:
+    """The negative control: told of one row too many, a kernel writes past its outputs, and canaries must say so."""
+    module = importlib.import_module("kernels.ops.add_rms_norm")
+    x = torch.ones(2, 8)
+    outputs = [padded(x), padded(x)]
+    tile = rows.tile(8)
+    sizes = {"ROWS": tile.rows, "COLUMNS": tile.columns, "WHOLE": True}
+    jit(module._kernel)[(1,)](x, x, x, outputs[0][0], outputs[1][0], 3, 8, 1e-6, HAS_WEIGHT=False, **sizes)
+    return {"kernel": "control", "canaries_intact": all(intact(b) for _, b in outputs)}
+
+
 def main() -> None:
     torch.set_num_threads(1)
-    interpreter.install()
+    print(json.dumps(interpreter_errors.report()))  # installs the corrections
     kernels.load()
     for kernel in kernels.KERNELS:
         for dtype in kernel.tolerances:
             for sample in kernel.samples(dtype) + kernel.edges(dtype):
                 print(json.dumps(check(kernel, sample, dtype)))
-                sys.stdout.flush()
+    print(json.dumps(control()))
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ def ranker(*, dense: int = 4, rows: tuple[int, ...] = (20, 50), dim: int = 8, hi
         weights[f"weight_{layer}"] = (random.standard_normal((width, size)) / width**0.5).astype(np.float32)
         weights[f"bias_{layer}"] = np.zeros(size, np.float32)
         nodes.append(helper.make_node("Gemm", [value, f"weight_{layer}", f"bias_{layer}"], [f"linear_{layer}"]))
-        value = f"linear_{layer}"
+        width, value = size, f"linear_{layer}"
         if layer == 0:
             nodes.append(helper.make_node("Relu", [value], ["hidden"]))
             value = "hidden"

@@ -25,7 +25,11 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         port = free.getsockname()[1]
     log = tmp_path_factory.mktemp("server") / "log.txt"
     command = [sys.executable, "-m", "uvicorn", "fuseworks.asgi:application", "--no-server-header"]
-    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "fuseworks.settings.testing", "PYTHONPATH": str(ROOT / "platform")}
+    environment = {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "fuseworks.settings.testing",
+        "PYTHONPATH": str(ROOT / "platform"),
+    }
     with open(log, "wb") as output:
         server = subprocess.Popen([*command, "--port", str(port)], env=environment, stdout=output, stderr=output)
     try:

@@ -59,7 +59,11 @@ def test_the_web_process_imports_no_engine_and_no_optimizer() -> None:
         "found = {'torch', 'triton', 'onnxruntime', 'openvino', 'kernels'} & set(sys.modules)\n"
         "assert not found, found"
     )
-    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "fuseworks.settings.testing", "PYTHONPATH": str(ROOT / "platform")}
+    environment = {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "fuseworks.settings.testing",
+        "PYTHONPATH": str(ROOT / "platform"),
+    }
     answer = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
     assert answer.returncode == 0, answer.stderr
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from fuseworks_client import exits, options, optimizer
+from fuseworks_client import exits, optimizer, options
 
 
 @click.command(

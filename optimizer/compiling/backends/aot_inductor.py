@@ -37,7 +37,9 @@ class AotInductor(Backend):
     libraries: ClassVar[tuple[str, ...]] = ("torch",)
 
     class Options(BackendOptions):
-        freezing: bool = Field(default=True, description="Treat weights as constants: fold and pack them when compiling.")
+        freezing: bool = Field(
+            default=True, description="Treat weights as constants: fold and pack them when compiling."
+        )
         max_autotune: bool = Field(
             default=False, description="Time several implementations of each matrix product while compiling (minutes)."
         )
@@ -102,7 +104,9 @@ def _refuse_other_machine(metadata: dict[str, str], context: Context) -> None:
         raise FuseworksError("compiling:user:other-machine", built=metadata["machine"], here=platform.machine())
     lacking = _flags(metadata) - set(machine.cpu_isa())
     if lacking:
-        raise FuseworksError("compiling:user:other-machine", built=metadata["cpu_isa"], here=f"no {', '.join(sorted(lacking))}")
+        raise FuseworksError(
+            "compiling:user:other-machine", built=metadata["cpu_isa"], here=f"no {', '.join(sorted(lacking))}"
+        )
     device = metadata.get("device_key", context.device)
     if device != context.device:
         raise FuseworksError("compiling:user:other-machine", built=device, here=context.device)
@@ -112,5 +116,7 @@ def _refuse_other_machine(metadata: dict[str, str], context: Context) -> None:
         here = torch.cuda.get_device_capability()
         if metadata.get("compute_capability", "") not in {f"{here[0]}{here[1]}", f"{here[0]}.{here[1]}"}:
             raise FuseworksError(
-                "compiling:user:other-machine", built=f"sm_{metadata.get('compute_capability')}", here=f"sm_{here[0]}{here[1]}"
+                "compiling:user:other-machine",
+                built=f"sm_{metadata.get('compute_capability')}",
+                here=f"sm_{here[0]}{here[1]}",
             )

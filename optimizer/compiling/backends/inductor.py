@@ -31,11 +31,15 @@ class Inductor(Backend):
 
     class Options(BackendOptions):
         mode: Literal["default", "max-autotune-no-cudagraphs"] = Field(
-            default="default", description="max-autotune times several implementations of each matrix product (minutes)."
+            default="default",
+            description="max-autotune times several implementations of each matrix product (minutes).",
         )
-        freezing: bool = Field(default=False, description="Treat weights as constants: fold and pack them when compiling.")
+        freezing: bool = Field(
+            default=False, description="Treat weights as constants: fold and pack them when compiling."
+        )
         shapes: Literal["dynamic", "static"] = Field(
-            default="dynamic", description="One kernel for all sizes of the dynamic dimensions, or one compile per size."
+            default="dynamic",
+            description="One kernel for all sizes of the dynamic dimensions, or one compile per size.",
         )
         cuda_graphs: bool = Field(default=False, description="On a CUDA GPU: record the kernels once and replay them.")
         max_compiles: int = Field(
@@ -57,11 +61,15 @@ class Inductor(Backend):
         self._refuse_cuda_graphs(options, context)
         shutil.copyfile(model, out / ENTRY)
         contender, example = self._compiled(out / ENTRY, options, context)
-        sizes = [*serving_sizes(context.workload), *(end_sizes(context.workload) if options.shapes == "dynamic" else [])]
+        sizes = [
+            *serving_sizes(context.workload),
+            *(end_sizes(context.workload) if options.shapes == "dynamic" else []),
+        ]
+        before = compile_count()
         with engine_errors(self.title):
             for one in sizes:
                 contender.call(example(one))
-        compiles = compile_count()
+        compiles = compile_count() - before
         if compiles > options.max_compiles:
             raise FuseworksError(
                 "compiling:user:refused",
@@ -96,7 +104,9 @@ class Inductor(Backend):
         unpack_cache(artifact / CACHE, Path(os.environ[CACHE_VARIABLE]))
         contender, example = self._compiled(artifact / ENTRY, options, context)
         with engine_errors(self.title):
-            contender.call(example(serving_sizes(context.workload)[0]))  # tracing belongs to loading, not to the first call
+            contender.call(
+                example(serving_sizes(context.workload)[0])
+            )  # tracing belongs to loading, not to the first call
         return contender
 
     def _compiled(self, model: Path, options: Any, context: Context) -> tuple[Any, Any]:

@@ -33,7 +33,8 @@ class OpenVino(Backend):
 
     class Options(BackendOptions):
         static: bool = Field(
-            default=False, description="Compile once per serve size with fixed shapes; other sizes use the dynamic model."
+            default=False,
+            description="Compile once per serve size with fixed shapes; other sizes use the dynamic model.",
         )
 
     def unavailable(self, target: str = "cpu") -> str | None:

@@ -8,7 +8,7 @@ are both handed back, since the caller would get one memory twice.
 from __future__ import annotations
 
 import operator
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import fx
@@ -28,7 +28,7 @@ class EliminateCommonSubexpressions(Pass):
     name = "eliminate_common_subexpressions"
     title = "Compute equal expressions once"
     summary = "Calls of one operation on equal arguments become one call."
-    numerics: Literal["exact", "reassociates"] = "exact"
+    numerics: ClassVar[Literal["exact", "reassociates"]] = "exact"
     order = 20
 
     def apply(self, graph: Graph, options: Any, report: Report) -> None:
@@ -75,7 +75,7 @@ def _pure(op: torch._ops.OpOverload) -> bool:
 
 
 def _frozen(value: Any) -> Any:
-    """A hashable form in which equal means equal to the operation: numbers by type and text (1 is not 1.0, 0.0 not -0.0)."""
+    """A hashable form in which equal means equal to the operation: numbers by type and text (1 is not 1.0 nor True)."""
     if isinstance(value, list | tuple):
         return tuple(_frozen(v) for v in value)
     if isinstance(value, fx.Node):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import fx
@@ -38,7 +38,7 @@ class FoldBatchNorm(Pass):
     name = "fold_batch_norm"
     title = "Fold batch norm into the layer before it"
     summary = "Convolution or linear followed by batch norm in evaluation becomes one layer with scaled weights."
-    numerics: Literal["exact", "reassociates"] = "reassociates"
+    numerics: ClassVar[Literal["exact", "reassociates"]] = "reassociates"
     order = 40
 
     def apply(self, graph: Graph, options: Any, report: Report) -> None:
@@ -77,7 +77,8 @@ def _affine(graph: Graph, node: fx.Node) -> _Affine | str:
             return f"its {name} is not constant"
         values[name] = None if value is None else value.double()
     mean, variance = values["running_mean"], values["running_var"]
-    assert mean is not None and variance is not None
+    assert mean is not None
+    assert variance is not None
     scale = torch.rsqrt(variance + given["eps"])
     if values["weight"] is not None:
         scale = scale * values["weight"]

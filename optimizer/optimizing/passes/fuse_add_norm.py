@@ -6,7 +6,7 @@ without a residual add before it, an add that broadcasts, and intermediates that
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from torch import fx
 
@@ -21,7 +21,7 @@ class FuseAddNorm(Pass):
     name = "fuse_add_norm"
     title = "Fuse residual add and norm"
     summary = "A residual add and the RMSNorm or LayerNorm behind it become one operation that reads memory once."
-    numerics: Literal["exact", "reassociates"] = "reassociates"
+    numerics: ClassVar[Literal["exact", "reassociates"]] = "reassociates"
     order = 60
 
     def apply(self, graph: Graph, options: Any, report: Report) -> None:
@@ -43,7 +43,8 @@ class FuseAddNorm(Pass):
 
 def _obstacle(graph: Graph, match: Match) -> Mismatch | None:
     normed, total = match.outputs
-    assert normed is not None and total is not None
+    assert normed is not None
+    assert total is not None
     gone = {*match.inside, normed}
     for node in (*match.inside, total, normed):
         if node in graph.tainted:
@@ -61,7 +62,8 @@ def _obstacle(graph: Graph, match: Match) -> Mismatch | None:
 
 def _fuse(graph: Graph, kernel: Kernel, match: Match, report: Report) -> None:
     normed, total = match.outputs
-    assert normed is not None and total is not None
+    assert normed is not None
+    assert total is not None
     others = [user for user in total.users if user not in match.inside and user is not normed]
     shared = f", the sum goes on to {len(others)} more" if others else ""
     report.applied(normed, f"{kernel.name} of {match.args[0]} and {match.args[1]}{shared}")

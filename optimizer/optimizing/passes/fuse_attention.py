@@ -9,7 +9,7 @@ float16 about the mean: its lowest number does not swallow the scores).
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import fx
@@ -27,7 +27,7 @@ class FuseAttention(Pass):
     name = "fuse_attention"
     title = "Fuse hand-written attention"
     summary = "Matmul, scale, mask, softmax and matmul become one scaled_dot_product_attention."
-    numerics: Literal["exact", "reassociates"] = "reassociates"
+    numerics: ClassVar[Literal["exact", "reassociates"]] = "reassociates"
     order = 50
 
     def apply(self, graph: Graph, options: Any, report: Report) -> None:
@@ -80,7 +80,7 @@ def _fuse(graph: Graph, found: Attention, masks: Masks, report: Report) -> None:
         fused = graph.call(aten.permute.default, fused, list(found.output_order), before=before, like=found.output)
     report.applied(found.output, _story(graph, found, causal))
     graph.replace(found.output, fused)
-    for node in (found.output, *reversed(found.below)):  # dropout counts as impure: the sweep would keep it and its inputs
+    for node in (found.output, *reversed(found.below)):  # dropout counts as impure: the sweep would keep it
         graph.module.graph.erase_node(node)
 
 
@@ -121,7 +121,9 @@ def _mask(graph: Graph, found: Attention, known: Masks) -> fx.Node:
             part = mask.where
             if mask.kind == "subtract":
                 part = graph.call(aten.neg.default, part, before=before, like=like)
-            combined = part if combined is None else graph.call(aten.add.Tensor, combined, part, before=before, like=like)
+            if combined is not None:
+                part = graph.call(aten.add.Tensor, combined, part, before=before, like=like)
+            combined = part
             continue
         hidden, shown = _fill(mask, dtype), 0.0
         where = mask.where
@@ -140,7 +142,7 @@ def _mask(graph: Graph, found: Attention, known: Masks) -> fx.Node:
 
 
 def _fill(mask: Mask, dtype: torch.dtype) -> float:
-    """A finite fill becomes the lowest number: only so a row that is hidden entirely still gives the mean, as before."""
+    """A finite fill becomes the lowest number: only so a row that is hidden entirely still gives the mean."""
     if mask.value == -torch.inf:
         return mask.value
     # bfloat16's lowest is a float32 too; float32's own would become -inf when the model is run in bfloat16 later
@@ -186,7 +188,7 @@ def _constant_mask(graph: Graph, found: Attention) -> torch.Tensor | None:
 
 
 def _is_causal(graph: Graph, found: Attention, rows: int | torch.SymInt, columns: int | torch.SymInt) -> bool:
-    """Whether the masks are, provably, the lower triangle: constant, square, 0 on and below the diagonal, hidden above."""
+    """Whether the masks are, provably, the lower triangle: constant, square, 0 up to the diagonal, hidden above it."""
     mask = _constant_mask(graph, found)
     if mask is None or not (isinstance(rows, int) and isinstance(columns, int)) or rows != columns:
         return False

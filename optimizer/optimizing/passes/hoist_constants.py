@@ -8,7 +8,7 @@ the weight itself is still needed: a view costs nothing, a second copy does.
 from __future__ import annotations
 
 import operator
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -25,7 +25,7 @@ class HoistConstants(Pass):
     name = "hoist_constants"
     title = "Compute constants once"
     summary = "Sub-graphs that depend on weights and constants only are evaluated when rewriting, not at every call."
-    numerics: Literal["exact", "reassociates"] = "exact"
+    numerics: ClassVar[Literal["exact", "reassociates"]] = "exact"
     order = 30
 
     class Options(PassOptions):
@@ -36,10 +36,13 @@ class HoistConstants(Pass):
     def apply(self, graph: Graph, options: Options, report: Report) -> None:
         constant = _constant_nodes(graph, report)
         values: dict[fx.Node, Any] = {}
-        for node in _frontier(graph, constant):
+        waiting = _frontier(graph, constant)
+        for node in waiting:
             reason = _why_not(graph, node, constant, options.max_bytes)
             if reason is not None:
                 report.refused(node, reason)
+                smaller = _frontier(graph, constant, below=node)  # its inputs may fit
+                waiting += [n for n in smaller if n not in waiting]
                 continue
             if _is_bare_view(node, constant) and _growth(graph, node, constant) > 0:
                 continue
@@ -69,8 +72,8 @@ def _constant_nodes(graph: Graph, report: Report) -> set[fx.Node]:
     return found
 
 
-def _frontier(graph: Graph, constant: set[fx.Node]) -> list[fx.Node]:
-    """The constant calls whose value something else needs; behind an expansion, its smaller input."""
+def _frontier(graph: Graph, constant: set[fx.Node], below: fx.Node | None = None) -> list[fx.Node]:
+    """The constant calls whose value something else needs (or `below` does); behind an expansion, its smaller input."""
     found: dict[fx.Node, None] = {}
 
     def add(node: fx.Node) -> None:
@@ -85,8 +88,8 @@ def _frontier(graph: Graph, constant: set[fx.Node]) -> list[fx.Node]:
         else:
             found[node] = None
 
-    for node in graph.nodes:
-        if node in constant and any(user not in constant for user in node.users):
+    for node in graph.nodes if below is None else below.all_input_nodes:
+        if node in constant and (below is not None or any(user not in constant for user in node.users)):
             add(node)
     order = {node: index for index, node in enumerate(graph.nodes)}
     return sorted(found, key=order.__getitem__)
@@ -157,5 +160,3 @@ def _evaluate(graph: Graph, node: fx.Node, values: dict[fx.Node, Any]) -> Any:
         with torch.no_grad():
             values[node] = node.target(*args, **kwargs)  # type: ignore[operator]
     return values[node]
-
-

@@ -18,7 +18,7 @@ import torch
 from torch import fx
 
 from optimizer.optimizing.base import Pass, Report, register_pass
-from optimizer.optimizing.graph import Graph
+from optimizer.optimizing.graph import Graph, same_size
 from optimizer.optimizing.matching import dim_of, one
 from optimizer.optimizing.positions import HEAVY, Mixes, Rebuilt, Sliced, at_one_position, register_fused_operations
 
@@ -70,7 +70,7 @@ def _root(graph: Graph, node: fx.Node) -> _Root | None:
             return None
         if index is None:
             index = 0
-        if index == -1 and not (end is None or end == _END or end == size):
+        if index == -1 and not (end is None or (isinstance(end, int) and (end == _END or same_size(end, size)))):
             return None
     if not isinstance(index, int) or one(size):
         return None
@@ -109,7 +109,7 @@ class _Pushdown:
                 self._replace(root, whole)
 
     def _tell(self, root: _Root, whole: set[fx.Node], report: Report) -> None:
-        """A near miss: a sequence of vectors whose last position is used, right behind something that stands in the way."""
+        """A near miss: the last position of a sequence of vectors, right behind something that stands in the way."""
         likely = self.index == -1 and len(self.graph.shape(root.source)) >= 3 and root.dim > 0
         if not likely or not self._something_heavy_behind(root.source):
             return
@@ -200,7 +200,7 @@ class _Pushdown:
                 pending.pop()
                 continue
             producer, output = self._producer(node)
-            if node in whole or producer in whole and output is not None:
+            if node in whole or (producer in whole and output is not None):
                 self.built[node] = self._cut(pending.pop(), before)
                 continue
             rebuilt = self.rebuilt[node]
@@ -213,9 +213,12 @@ class _Pushdown:
 
     def _cut(self, wanted: Sliced, before: fx.Node) -> fx.Node:
         end = _END if self.index == -1 else self.index + 1
-        return self.graph.call(aten.slice.Tensor, wanted.node, wanted.dim, self.index, end, before=before, like=wanted.node)
+        source = wanted.node
+        return self.graph.call(aten.slice.Tensor, source, wanted.dim, self.index, end, before=before, like=source)
 
-    def _build(self, node: fx.Node, producer: fx.Node, output: int | None, rebuilt: Rebuilt, before: fx.Node) -> fx.Node:
+    def _build(
+        self, node: fx.Node, producer: fx.Node, output: int | None, rebuilt: Rebuilt, before: fx.Node
+    ) -> fx.Node:
         args, kwargs = _resolved(rebuilt, self.built)
         if output is None:
             return self.graph.call(rebuilt.target, *args, before=before, like=node, **kwargs)

@@ -7,7 +7,7 @@ An id outside its own table must not silently read a neighbour's row: each id is
 and one that is outside becomes an id outside the merged table, so that whatever the engine does there (PyTorch and
 AOTInductor raise) still happens. `check_ids: false` drops the check where ids are checked elsewhere.
 
-Not for tables that are written or renormalised (`max_norm`), bags with `padding_idx`, with weights or of varying length.
+Not for tables that are written or renormalised (`max_norm`), bags with `padding_idx`, weights or varying length.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pydantic import Field
 from torch import fx
 
 from optimizer.optimizing.base import Pass, PassOptions, Report, register_pass
-from optimizer.optimizing.graph import Graph
+from optimizer.optimizing.graph import Graph, same_size
 from optimizer.optimizing.lookups import Lookup, find_lookups
 from optimizer.optimizing.matching import last_dim
 
@@ -38,14 +38,17 @@ class MergeEmbeddingTables(Pass):
     class Options(PassOptions):
         max_bytes: int = Field(default=268435456, ge=1, description="size of one merged table, at most")
         min_tables: int = Field(default=2, ge=2, description="lookups merged into one, at least")
-        check_ids: bool = Field(default=True, description="ids outside their own table stay an error; costs four small operations")
+        check_ids: bool = Field(
+            default=True, description="ids outside their own table stay an error; four small operations"
+        )
 
     def apply(self, graph: Graph, options: Options, report: Report) -> None:
         groups: dict[tuple[object, ...], list[Lookup]] = {}
         for lookup in find_lookups(graph, report.refused):
             groups.setdefault(lookup.kind, []).append(lookup)
         tables: dict[tuple[fx.Node, ...], fx.Node] = {}
-        for group in groups.values():
+        # most tables first: a later group whose tables are all in a merged one reads that
+        for group in sorted(groups.values(), key=lambda g: -len({lookup.table for lookup in g})):
             members = _fitting(graph, group, options, report)
             if len(members) < options.min_tables:
                 for lookup in members:
@@ -63,7 +66,8 @@ def _fitting(graph: Graph, group: list[Lookup], options: MergeEmbeddingTables.Op
     for lookup in group:
         more = 0 if lookup.table in seen else lookup.weight.nbytes
         if size + more > options.max_bytes:
-            report.refused(lookup.node, f"the merged table would exceed max_bytes {options.max_bytes} by this table's {more}")
+            reason = f"the merged table would exceed max_bytes {options.max_bytes} by this table's {more}"
+            report.refused(lookup.node, reason)
         elif not graph.hoist(lookup.ids, first, never=nodes):
             report.refused(lookup.node, "its ids are computed from an earlier lookup")
         else:
@@ -92,26 +96,31 @@ def _same_source(members: list[Lookup], at: int) -> int:
     return next((i for i, c in enumerate(columns) if c is None or c.source is not columns[0].source), len(columns))
 
 
+Tables = dict[tuple[fx.Node, ...], fx.Node]
+
+
 class _Merge:
     """One group: builds the merged lookup before the first member and hands its parts to the users."""
 
-    def __init__(self, graph: Graph, members: list[Lookup], tables: dict[tuple[fx.Node, ...], fx.Node], check: bool) -> None:
+    def __init__(self, graph: Graph, members: list[Lookup], tables: Tables, check: bool) -> None:
         self.graph, self.members, self.check = graph, members, check
         self.before = min(m.node for m in members)
         self.bag = members[0].bag_length
         self.tables = tables
         self.starts: dict[fx.Node, int] = {}
         self.rows = 0
-        for member in members:
-            if member.table not in self.starts:
-                self.starts[member.table] = self.rows
-                self.rows += member.weight.shape[0]
+        own = list(dict.fromkeys(member.table for member in members))
+        self.key = next((key for key in tables if len(own) > 1 and set(own) <= set(key)), tuple(own))
+        for table in self.key:
+            self.starts[table] = self.rows
+            self.rows += int(graph.shape(table)[0])
 
     def run(self, report: Report) -> None:
         merged = self._lookup()
-        users = {u for m in self.members for u in m.result.users if self.graph.is_op(u, aten.cat.default, aten.stack.default)}
+        users = {user for member in self.members for user in member.result.users}
         for user in sorted(users):
-            self._into_view(user, merged)
+            if self.graph.is_op(user, aten.cat.default, aten.stack.default):
+                self._into_view(user, merged)
         for index, member in enumerate(self.members):
             what = f"lookup {index + 1} of {len(self.members)} in one table of {self.rows} rows, width {member.width}"
             report.applied(member.node, what)
@@ -122,12 +131,13 @@ class _Merge:
         return self.graph.call(op, *args, before=self.before, like=self.members[0].node, **kwargs)
 
     def _table(self) -> fx.Node:
-        key = tuple(self.starts)
+        key = self.key
         if len(key) == 1 and self.graph.hoist(key[0], self.before):
             return key[0]
         if key not in self.tables:
             weights = {m.table: m.weight for m in self.members}
-            self.tables[key] = self.graph.constant(torch.cat([weights[t] for t in key]), f"{self.members[0].node.name}_table")
+            joined = torch.cat([weights[table] for table in key])
+            self.tables[key] = self.graph.constant(joined, f"{self.members[0].node.name}_table")
         return self.tables[key]
 
     def _lookup(self) -> fx.Node:
@@ -138,10 +148,8 @@ class _Merge:
         # [batch, tables, bag] → bags one after another, each of the same length
         flat = self._call(aten.reshape.default, ids, [-1])
         count = self._call(aten.sym_numel.default, ids)
-        numel = count if isinstance(count.meta["val"], torch.SymInt) else count.meta["val"]
-        offsets = self._call(
-            aten.arange.start_step, 0, numel, self.bag, dtype=self.graph.dtype(ids), device=ids.meta["val"].device, pin_memory=False
-        )
+        options = {"dtype": self.graph.dtype(ids), "device": ids.meta["val"].device, "pin_memory": False}
+        offsets = self._call(aten.arange.start_step, 0, count, self.bag, **options)
         mode = self.members[0].bag_mode
         bags = self._call(aten.embedding_bag.default, self._table(), flat, offsets, False, mode)
         taken = self.graph.item(bags, 0, before=self.before, like=self.members[0].node)
@@ -170,7 +178,7 @@ class _Merge:
         if indices != list(range(first, last + 1)):
             wanted = self.graph.constant(torch.tensor(indices), f"{self.members[0].node.name}_columns")
             return self._call(aten.index_select.default, source, axis, wanted)
-        if first == 0 and size == last + 1:
+        if first == 0 and same_size(size, last + 1):
             return source
         return self._call(aten.slice.Tensor, source, axis, first, last + 1)
 
@@ -234,7 +242,9 @@ class _Merge:
         graph.replace(user, whole)
 
     def _run(self, user: fx.Node, merged: fx.Node, start: int, length: int, flat: bool) -> fx.Node:
-        run = merged if length == len(self.members) else self._before(user, aten.slice.Tensor, merged, -2, start, start + length)
+        run = merged
+        if length < len(self.members):
+            run = self._before(user, aten.slice.Tensor, merged, -2, start, start + length)
         if not flat:
             return run
         run = self._before(user, aten.flatten.using_ints, run, -2, -1)

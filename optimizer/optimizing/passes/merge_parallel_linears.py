@@ -58,7 +58,7 @@ def _groups(graph: Graph, report: Report) -> list[list[ConstantLinear]]:
         if isinstance(linear, ConstantLinear):
             found.setdefault((linear.input, linear.weight.dtype), []).append(linear)
         elif isinstance(linear, str):
-            misses.append((node, *[n for n in node.all_input_nodes[:1]], linear))  # type: ignore[arg-type]
+            misses.append((node, node.all_input_nodes[0], linear))
     shared = {source for (source, _), group in found.items() if group}
     for node, source, reason in misses:
         if source in shared:
@@ -66,11 +66,14 @@ def _groups(graph: Graph, report: Report) -> list[list[ConstantLinear]]:
     return [group for group in found.values() if len(group) > 1]
 
 
-def _chunks(members: list[ConstantLinear], options: MergeParallelLinears.Options, report: Report) -> list[list[ConstantLinear]]:
+def _chunks(
+    members: list[ConstantLinear], options: MergeParallelLinears.Options, report: Report
+) -> list[list[ConstantLinear]]:
     chunks: list[list[ConstantLinear]] = [[]]
     for linear in members:
         if linear.weight.shape[0] > options.max_width:
-            report.refused(linear.node, f"{linear.weight.shape[0]} output features exceed max_width {options.max_width}")
+            width = linear.weight.shape[0]
+            report.refused(linear.node, f"{width} output features exceed max_width {options.max_width}")
             continue
         if len(chunks[-1]) == options.max_group or _width([*chunks[-1], linear]) > options.max_width:
             chunks.append([])
@@ -92,7 +95,7 @@ def _merge(graph: Graph, chunk: list[ConstantLinear], report: Report) -> None:
     weight = graph.constant(torch.cat([linear.weight for linear in chunk]), f"{first.name}_merged_weight")
     bias = None
     if any(linear.bias is not None for linear in chunk):
-        parts = [linear.weight.new_zeros(w) if linear.bias is None else linear.bias for linear, w in zip(chunk, widths, strict=True)]
+        parts = [c.weight.new_zeros(c.weight.shape[0]) if c.bias is None else c.bias for c in chunk]
         bias = graph.constant(torch.cat(parts), f"{first.name}_merged_bias")
     # before the first member: its input is known there, and no other member stands earlier
     merged = graph.call(aten.linear.default, chunk[0].input, weight, bias, before=first, like=first)

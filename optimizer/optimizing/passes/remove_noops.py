@@ -7,7 +7,7 @@ a transposed tensor). `x + 0` turns -0.0 into 0.0; removing it does not.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import fx
@@ -44,7 +44,7 @@ class RemoveNoops(Pass):
     name = "remove_noops"
     title = "Remove operations without effect"
     summary = "Casts to the same dtype, needless copies, views that undo each other, dropout in evaluation, + 0, * 1."
-    numerics: Literal["exact", "reassociates"] = "exact"
+    numerics: ClassVar[Literal["exact", "reassociates"]] = "exact"
     order = 10
 
     def apply(self, graph: Graph, options: Any, report: Report) -> None:
@@ -94,11 +94,20 @@ def _stand_in(graph: Graph, node: fx.Node) -> fx.Node | None:
         inner = _order(graph, source)
         if inner is not None and [inner[i] for i in order] == list(range(len(order))):
             return source.args[0]  # type: ignore[return-value]
-    if graph.is_op(node, *ROW_MAJOR) and graph.is_op(source, *ROW_MAJOR):
-        first = source.args[0]
-        if isinstance(first, fx.Node) and _same(graph, node, first):
-            return first
+    if graph.is_op(node, *ROW_MAJOR):
+        for earlier in _regrouped(graph, source):
+            if _same(graph, node, earlier):
+                return earlier
     return None
+
+
+def _regrouped(graph: Graph, node: fx.Node) -> list[fx.Node]:
+    """The tensors that this one regroups, the nearest first."""
+    found = []
+    while graph.is_op(node, *ROW_MAJOR) and isinstance(node.args[0], fx.Node) and graph.is_tensor(node.args[0]):
+        node = node.args[0]
+        found.append(node)
+    return found
 
 
 def _shorten(graph: Graph, node: fx.Node, report: Report) -> None:
@@ -113,10 +122,11 @@ def _shorten(graph: Graph, node: fx.Node, report: Report) -> None:
         graph.replace(node, merged)
         return
     regroups = graph.is_op(node, aten.view.default, aten.reshape.default, aten._unsafe_view.default)
-    if regroups and graph.is_op(source, *ROW_MAJOR) and graph.is_tensor(source.args[0]):
+    earlier = _regrouped(graph, source)
+    if regroups and earlier and earlier[-1] not in graph.tainted:
         size = graph.arguments(node)["size" if "view" in str(node.target) else "shape"]
-        merged = graph.call(aten.reshape.default, source.args[0], size, before=node, like=node)
-        report.applied(node, f"reshapes {source.args[0]} directly, without {source.name}")
+        merged = graph.call(aten.reshape.default, earlier[-1], size, before=node, like=node)
+        report.applied(node, f"reshapes {earlier[-1].name} directly, without {source.name}")
         graph.replace(node, merged)
 
 

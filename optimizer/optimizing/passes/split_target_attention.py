@@ -42,7 +42,8 @@ class SplitTargetAttention(Pass):
 
     class Options(PassOptions):
         form: Form = Field(
-            default="batched", description="batched: weights per sample; concat: one GEMM over [k, q*k]; two_gemms: one each"
+            default="batched",
+            description="batched: weights per sample; concat: one GEMM over [k, q*k]; two_gemms: one each",
         )
 
     def apply(self, graph: Graph, options: Options, report: Report) -> None:
@@ -64,7 +65,7 @@ class _Site:
 
 
 def _read(graph: Graph, cat: fx.Node, report: Report) -> _Site | None:
-    """The site at a concatenation. Silent about one that is nothing of the kind; a near miss is refused with its reason."""
+    """The site at a concatenation. Silent about one that is nothing of the kind; a near miss is refused."""
     operands = [n for n in cat.args[0] if isinstance(n, fx.Node)]  # type: ignore[union-attr]
     linears, reasons = _linears(graph, cat)
     if not (linears or reasons) or not _promising(graph, operands):
@@ -81,7 +82,8 @@ def _read(graph: Graph, cat: fx.Node, report: Report) -> _Site | None:
     repeated = {atom: not graph.same_shape(atom_shape(graph, atom)[:-1], rows) for atom in atoms}
     whole = sum(_width(graph, atom) for atom in atoms if not repeated[atom])
     if not any(repeated.values()):
-        report.refused(cat, "no block is one row repeated over the sequence")
+        if len(rows) > 1:
+            report.refused(cat, "no block is one row repeated over the sequence")
     elif whole == 0:
         report.refused(cat, "every block is a repeated row")
     elif whole >= sum(block.width for block in blocks):
@@ -180,7 +182,8 @@ class _Split:
             return
         # a flattening view followed at once by the view back ties the sequence's length to guards at the next export
         for user in list(node.users):
-            if graph.is_op(user, aten.view.default, aten.reshape.default) and graph.same_shape(graph.shape(user), graph.shape(total)):
+            view = graph.is_op(user, aten.view.default, aten.reshape.default)
+            if view and graph.same_shape(graph.shape(user), graph.shape(total)):
                 graph.replace(user, total)
         if any(user.users for user in node.users):
             graph.replace(node, self._call(aten.reshape.default, total, [-1, self.linear.weight.shape[0]]))
@@ -211,8 +214,9 @@ class _Split:
             return None
         for row, sequence in (atom, atom[::-1]):
             row_shape, sequence_shape = row.shape(self.graph), sequence.shape(self.graph)
-            fits = self.graph.same_shape(sequence_shape[:2], (batch, length)) and self.graph.same_shape(row_shape[:1], (batch,))
-            if fits and one(row_shape[1]):
+            if not self.graph.same_shape(sequence_shape[:2], (batch, length)) or not one(row_shape[1]):
+                continue
+            if self.graph.same_shape(row_shape[:1], (batch,)):
                 return (row,), (sequence,)
         return None
 
@@ -226,7 +230,8 @@ class _Split:
             if sequence in own:
                 own[sequence] = self._call(aten.addcmul.default, own[sequence], scale, by_row)
             elif sequence in self.weights:
-                own[sequence] = self._call(aten.addcmul.default, self._constant(self.weights[sequence].t(), "sequence"), scale, by_row)
+                shared = self._constant(self.weights[sequence].t(), "sequence")
+                own[sequence] = self._call(aten.addcmul.default, shared, scale, by_row)
             else:
                 own[sequence] = self._call(aten.mul.Tensor, scale, by_row)
         for sequence, weight in own.items():

@@ -17,6 +17,7 @@ def load(name: str, path: Path) -> types.ModuleType:
     return module
 
 
+sys.path.insert(0, str(Path(__file__).parent))
 bootstrap = load("bootstrap", Path(sys.argv[2]) / "sandbox" / "bootstrap.py")
 sys.modules["optimizer.payload"] = types.ModuleType("optimizer.payload")
 load("optimizer.payload.child", Path(__file__).with_name("child.py"))

@@ -55,7 +55,9 @@ def test_only_inputs_that_share_the_first_ones_dim_0_are_batched(tmp_path: Path)
 
 
 def test_square_matrices_do_not_share_a_batch(tmp_path: Path) -> None:
-    path = module(tmp_path, "def forward(self, a, b):\n    return a @ b", inputs="[torch.randn(6, 6), torch.randn(6, 6)]")
+    path = module(
+        tmp_path, "def forward(self, a, b):\n    return a @ b", inputs="[torch.randn(6, 6), torch.randn(6, 6)]"
+    )
     answer = capture(path, tmp_path / "s")
     assert [i.shape for i in answer.workload.inputs] == [[6, 6], [6, 6]]
     (note,) = answer.inspection["notes"]
@@ -91,7 +93,10 @@ def test_dimensions_asked_for_are_dynamic_exactly(tmp_path: Path) -> None:
     answer = capture(path, tmp_path / "s", workload=asked)
     assert answer.workload.inputs[0].shape == ["rows", "steps"]
     assert answer.workload.dims["rows"].model_dump() == {"serve": [32, 8], "min": 2, "max": 64}
-    assert sorted((int(v.lower), int(v.upper)) for v in program(answer).range_constraints.values()) == [(1, 12), (2, 64)]
+    assert sorted((int(v.lower), int(v.upper)) for v in program(answer).range_constraints.values()) == [
+        (1, 12),
+        (2, 64),
+    ]
     assert run(answer, torch.ones(3, 12))[0, -1] == 12
     with pytest.raises(AssertionError):
         run(answer, torch.ones(3, 13))

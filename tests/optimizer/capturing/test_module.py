@@ -27,7 +27,13 @@ def forward(self, x):
 
 @pytest.mark.parametrize(
     ("given", "width", "scale"),
-    [("[5]", 5, 1.0), ("[5, 2.0]", 5, 2.0), ("[[5], {'scale': 3.0}]", 5, 3.0), ("{'width': 6}", 6, 1.0), ("[]", 4, 1.0)],
+    [
+        ("[5]", 5, 1.0),
+        ("[5, 2.0]", 5, 2.0),
+        ("[[5], {'scale': 3.0}]", 5, 3.0),
+        ("{'width': 6}", 6, 1.0),
+        ("[]", 4, 1.0),
+    ],
 )
 def test_init_inputs_may_be_a_list_a_mix_or_a_dict(given: str, width: int, scale: float, tmp_path: Path) -> None:
     path = module(tmp_path, LINEAR, extra=f"def get_init_inputs():\n    return {given}\n")

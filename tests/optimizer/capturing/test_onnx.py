@@ -23,14 +23,14 @@ def model(
     *,
     opset: int = 17,
     ir_version: int = 9,
-    outputs: tuple[str, ...] = ("y",),
+    y: tuple[Any, ...] = (None,),
     **fields: Any,
 ) -> onnx.ModelProto:
     graph = helper.make_graph(
         nodes,
         "g",
         [helper.make_tensor_value_info(name, kind, shape) for name, (kind, shape) in inputs.items()],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, y)],
         [numpy_helper.from_array(array, name) for name, array in (weights or {}).items()],
     )
     opsets = [helper.make_opsetid("", opset), *fields.pop("opsets", [])]
@@ -102,13 +102,17 @@ def test_ids_are_followed_through_shapes_offsets_and_moves(tmp_path: Path) -> No
 
 def test_an_integer_that_indexes_nothing_is_small(tmp_path: Path) -> None:
     nodes = [helper.make_node("Cast", ["mask"], ["y"], to=TensorProto.FLOAT)]
-    answer = capture(written(tmp_path, model(nodes, {"mask": (TensorProto.INT64, ["n", 8])})), tmp_path / "s")
+    answer = capture(
+        written(tmp_path, model(nodes, {"mask": (TensorProto.INT64, ["n", 8])}, y=("n", 8))), tmp_path / "s"
+    )
     assert answer.values["mask"] == {"below": 2}
 
 
 def test_dimensions_without_a_name_get_one(tmp_path: Path) -> None:
     nodes = [helper.make_node("Relu", ["x"], ["y"])]
-    answer = capture(written(tmp_path, model(nodes, {"x": (TensorProto.FLOAT, [None, None, 8])})), tmp_path / "s")
+    answer = capture(
+        written(tmp_path, model(nodes, {"x": (TensorProto.FLOAT, [None, None, 8])}, y=(None, None, 8))), tmp_path / "s"
+    )
     assert answer.workload.inputs[0].shape == ["batch", "x_dim1", 8]
 
 
@@ -164,12 +168,16 @@ def test_weights_beside_a_lone_file_are_refused_and_taken_in_a_zip(tmp_path: Pat
     assert error.id == "capturing:user:onnx-external-data" and "zip" in error.remedy
     upload = zipped(tmp_path, {"m.onnx": folder / "m.onnx", "m.data": folder / "m.data"})
     answer = capture(upload, tmp_path / "z")
-    assert answer.inspection["parameters"] == capture(written(tmp_path, ranker()), tmp_path / "w").inspection["parameters"]
+    assert (
+        answer.inspection["parameters"] == capture(written(tmp_path, ranker()), tmp_path / "w").inspection["parameters"]
+    )
     feed = {"dense": np.ones((3, 4), np.float32), "ids": np.array([[1, 2]] * 3)}
     assert onnxruntime.InferenceSession(str(answer.files["captured.onnx"])).run(None, feed)[0].shape == (3, 1)
 
 
 def test_random_numbers_in_inference_are_noted(tmp_path: Path) -> None:
     nodes = [helper.make_node("RandomNormalLike", ["x"], ["z"]), helper.make_node("Add", ["x", "z"], ["y"])]
-    notes = capture(written(tmp_path, model(nodes, {"x": (TensorProto.FLOAT, [2])})), tmp_path / "s").inspection["notes"]
+    notes = capture(written(tmp_path, model(nodes, {"x": (TensorProto.FLOAT, [2])})), tmp_path / "s").inspection[
+        "notes"
+    ]
     assert "Draws random numbers in inference: RandomNormalLike" in notes

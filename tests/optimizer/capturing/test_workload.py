@@ -153,7 +153,10 @@ MISFITS = [
     ([{"name": "ids", "dtype": "int32", "shape": ["batch", 3]}], "is int32 there and int64"),
     ([{"name": "ids", "dtype": "int64", "shape": ["batch"]}], "has 1 dimensions there and 2"),
     ([{"name": "ids", "dtype": "int64", "shape": ["batch", 4]}], "has size 4 in dimension 1 there and 3"),
-    ([{"name": "ids", "dtype": "int64", "shape": ["batch", "batch"]}], "has size 3 for 'batch', but input 'ids' has 16"),
+    (
+        [{"name": "ids", "dtype": "int64", "shape": ["batch", "batch"]}],
+        "has size 3 for 'batch', but input 'ids' has 16",
+    ),
     ([{"name": n, "dtype": "int64", "shape": ["batch", 3]} for n in "ab"], "it has 2 inputs (a, b)"),
     (
         [{"name": "ids", "dtype": "int64", "shape": ["batch", 3], "values": {"below": 1000}}],

@@ -40,7 +40,7 @@ def assert_same(model: nn.Module, graph: Graph, *input_sets: tuple[Any, ...], to
 
 
 class _Recorder(torch.fx.Interpreter):
-    """Runs a graph on real tensors and compares them with the fake ones: rank, dtype, every static size, no-zero strides."""
+    """Runs a graph on real tensors and compares them with the fake ones: rank, dtype, every static size, strides."""
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
         super().__init__(module, garbage_collect_values=False)

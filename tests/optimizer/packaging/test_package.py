@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import subprocess
 import sys
@@ -98,19 +99,24 @@ def test_compiled_code_asks_for_the_features_that_march_native_may_use(tmp_path:
 
 def test_run_py_imports_nothing_of_fuseworks(packaged: Path):
     source = (packaged / "run.py").read_text()
-    assert "import optimizer" not in source and "from optimizer" not in source
+    assert "import optimizer" not in source
+    assert "from optimizer" not in source
 
 
 @pytest.fixture(scope="module")
 def fresh_python(packaged: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A virtual environment with requirements.txt in it and nothing else."""
     venv = tmp_path_factory.mktemp("venv")
-    subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True, capture_output=True)
+    ours = importlib.util.find_spec("pip") is not None  # then the new environment needs none of its own
+    flags = ["--without-pip"] if ours else []
+    subprocess.run([sys.executable, "-m", "venv", *flags, str(venv)], check=True, capture_output=True)
     python = str(venv / "bin" / "python")
-    install = [python, "-m", "pip", "install", "--quiet", "--retries", "1", "-r", str(packaged / "requirements.txt")]
+    pip = [sys.executable, "-m", "pip", "--python", python] if ours else [python, "-m", "pip"]
+    install = [*pip, "install", "--quiet", "--retries", "1", "-r", str(packaged / "requirements.txt")]
     done = subprocess.run(install, capture_output=True, text=True, timeout=300)
-    if done.returncode:
+    if done.returncode and "Retrying" in done.stderr:
         pytest.skip(f"no package index can be reached to install the package's requirements: {done.stderr[-300:]}")
+    assert done.returncode == 0, done.stderr
     return python
 
 

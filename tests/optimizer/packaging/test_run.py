@@ -188,7 +188,8 @@ def test_it_restarts_once_only_when_a_setting_does_not_stay(package: Path):
 
 def load_module(package: Path) -> Any:
     spec = importlib.util.spec_from_file_location("packaged_run", package / "run.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

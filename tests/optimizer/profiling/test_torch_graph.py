@@ -81,7 +81,8 @@ def test_every_operation_of_the_model_has_a_row_and_the_shares_add_up(profiled: 
     assert sum(r.share for r in profiled.operations) == pytest.approx(1)
     assert profiled.total_ms == pytest.approx(sum(r.self_ms for r in profiled.operations))
     assert [r.self_ms for r in profiled.operations] == sorted((r.self_ms for r in profiled.operations), reverse=True)
-    assert profiled.overhead is not None and profiled.overhead > 0
+    assert profiled.overhead is not None
+    assert profiled.overhead > 0
     assert profiled.page_faults_per_call is not None
 
 

@@ -214,7 +214,7 @@ def _fields() -> dict[str, Any]:
             "steps": STEPS,
         },
         "recipe_digest": "d1" * 32,
-        "artifacts": [{"name": "package", "path": "out/package.zip", "size_bytes": 7, "sha256": "ef" * 32}],
+        "artifacts": [{"name": "package", "path": "package.zip", "size_bytes": 7, "sha256": "ef" * 32}],
         "sandbox": "bubblewrap",
         "seed": 7,
         "elapsed_s": 213.4,

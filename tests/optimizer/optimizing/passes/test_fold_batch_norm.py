@@ -99,7 +99,10 @@ class Shared(nn.Module):
 
 
 REFUSED = {
-    "batch's own statistics": (lambda: nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4, track_running_stats=False)), (4,)),
+    "batch's own statistics": (
+        lambda: nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4, track_running_stats=False)),
+        (4,),
+    ),
     "other users": (Shared, (4, 5)),
     "no convolution or linear": (lambda: nn.Sequential(nn.ReLU(), used(nn.BatchNorm1d(4))), (4, 5)),
     "transposed convolution": (lambda: nn.Sequential(nn.ConvTranspose1d(4, 4, 2), used(nn.BatchNorm1d(4))), (4, 5)),
@@ -129,6 +132,6 @@ def test_a_computed_weight_is_refused() -> None:
             return self.norm(torch.nn.functional.conv1d(x, weight))
 
     weight = torch.randn(4, 4, 1)
-    result, graph = rewrite(export(Model(), draw, weight), "fold_batch_norm")
+    result, _ = rewrite(export(Model(), draw, weight), "fold_batch_norm")
     assert result.applied == []
     assert "is not constant" in result.refused[0].reason

@@ -47,7 +47,7 @@ PLAIN = {
     "no scale": lambda _, q, k, v: softmax(q @ k.transpose(-2, -1)) @ v,
     "scale twice": lambda _, q, k, v: softmax((q / 2) @ k.transpose(-2, -1) * 0.3) @ v,
     "scale by a buffer": lambda m, q, k, v: softmax(q @ k.transpose(-2, -1) / m.root) @ v,
-    "float32 softmax": lambda _, q, k, v: torch.softmax(q @ k.transpose(-2, -1), -1, dtype=torch.float32).to(q.dtype) @ v,
+    "float32 softmax": lambda _, q, k, v: torch.softmax(q @ k.mT, -1, dtype=torch.float32).to(q.dtype) @ v,
     "dropout in evaluation": lambda _, q, k, v: torch.dropout(softmax(q @ k.transpose(-2, -1)), 0.1, False) @ v,
     "einsum": lambda _, q, k, v: torch.einsum(
         "bhqk,bhkd->bhqd", softmax(torch.einsum("bhqd,bhkd->bhqk", q, k) * 0.5), v
@@ -60,10 +60,9 @@ PLAIN = {
     "einsum with the keys first": lambda _, q, k, v: torch.einsum(
         "bhkd,bhqk->bhqd", v, softmax(torch.einsum("bhkd,bhqd->bhqk", k, q))
     ),
-    "keys permuted at once": lambda _, q, k, v: softmax(
-        q @ k.transpose(1, 2).reshape(k.shape[0], KEYS, HEADS, DIM).permute(0, 2, 3, 1)
-    )
-    @ v,
+    "keys permuted at once": lambda _, q, k, v: (
+        softmax(q @ k.transpose(1, 2).reshape(k.shape[0], KEYS, HEADS, DIM).permute(0, 2, 3, 1)) @ v
+    ),
     "one query": lambda _, q, k, v: softmax(q[:, :, :1] @ k.transpose(-2, -1)) @ v,
 }
 
@@ -92,7 +91,9 @@ ADDED = {
 @pytest.mark.parametrize("spelling", ADDED)
 @pytest.mark.parametrize("shape", [(1, 1, KEYS), (HEADS, QUERIES, KEYS)], ids=["keys", "full"])
 def test_an_added_mask_is_kept(spelling: str, shape: tuple[int, ...]) -> None:
-    args = lambda batch: (*qkv(batch), *tensors(batch, shape, seed=9))  # noqa: E731
+    def args(batch):
+        return (*qkv(batch), *tensors(batch, shape, seed=9))
+
     result, graph, model = fused(ADDED[spelling], *args(3))
     assert len(result.applied) == 1, reasons(result.refused)
     (call,) = graph.operations(aten.scaled_dot_product_attention)
@@ -103,20 +104,17 @@ def test_an_added_mask_is_kept(spelling: str, shape: tuple[int, ...]) -> None:
 
 FILLED = {
     "masked_fill": lambda _, q, k, v, m: softmax((q @ k.transpose(-2, -1) / 3).masked_fill(~m, -1e9)) @ v,
-    "masked_fill with -inf": lambda _, q, k, v, m: softmax(
-        (q @ k.transpose(-2, -1)).masked_fill(m == 0, float("-inf"))
-    )
-    @ v,
+    "masked_fill with -inf": lambda _, q, k, v, m: (
+        softmax((q @ k.transpose(-2, -1)).masked_fill(m == 0, float("-inf"))) @ v
+    ),
     "where": lambda _, q, k, v, m: softmax(torch.where(m, q @ k.transpose(-2, -1), -1e4)) @ v,
     "where with a tensor": lambda n, q, k, v, m: softmax(torch.where(m, q @ k.transpose(-2, -1), n.low)) @ v,
-    "where the other way": lambda _, q, k, v, m: softmax(
-        torch.where(~m, torch.finfo(q.dtype).min, q @ k.transpose(-2, -1))
-    )
-    @ v,
-    "two fills": lambda n, q, k, v, m: softmax(
-        (q @ k.transpose(-2, -1)).masked_fill(~m, -1e9).masked_fill(n.far, -1e9)
-    )
-    @ v,
+    "where the other way": lambda _, q, k, v, m: (
+        softmax(torch.where(~m, torch.finfo(q.dtype).min, q @ k.transpose(-2, -1))) @ v
+    ),
+    "two fills": lambda n, q, k, v, m: (
+        softmax((q @ k.transpose(-2, -1)).masked_fill(~m, -1e9).masked_fill(n.far, -1e9)) @ v
+    ),
     "fill and add": lambda n, q, k, v, m: softmax((q @ k.transpose(-2, -1) + n.bias).masked_fill(~m, -1e9)) @ v,
     "(1 - m) * -10000": lambda _, q, k, v, m: softmax(q @ k.transpose(-2, -1) + (1.0 - m.float()) * -10000.0) @ v,
 }
@@ -130,7 +128,10 @@ def test_a_filled_mask_becomes_an_added_one(spelling: str) -> None:
         "far": torch.arange(KEYS)[None, :] > torch.arange(QUERIES)[:, None] + 2,
         "bias": torch.randn(1, HEADS, QUERIES, KEYS, generator=draw),
     }
-    args = lambda batch: (*qkv(batch), kept(batch))  # noqa: E731
+
+    def args(batch):
+        return (*qkv(batch), kept(batch))
+
     result, graph, model = fused(FILLED[spelling], *args(3), **buffers)
     assert len(result.applied) == 1, reasons(result.refused)
     assert count(graph, aten.softmax, aten.masked_fill) == 0
@@ -139,7 +140,9 @@ def test_a_filled_mask_becomes_an_added_one(spelling: str) -> None:
 
 @pytest.mark.parametrize("value", [-1e4, -1e9, torch.finfo(torch.float32).min])
 def test_a_row_that_is_filled_throughout_still_gives_the_mean(value: float) -> None:
-    function = lambda _, q, k, v, m: softmax((q @ k.transpose(-2, -1)).masked_fill(m, value)) @ v  # noqa: E731
+    def function(_, q, k, v, m):
+        return softmax((q @ k.transpose(-2, -1)).masked_fill(m, value)) @ v
+
     hidden = torch.ones(3, 1, 1, KEYS, dtype=torch.bool)
     _, graph, model = fused(function, *qkv(3), hidden)
     assert_same(model, graph, (*qkv(3), hidden))
@@ -149,7 +152,9 @@ def test_a_row_that_is_filled_throughout_still_gives_the_mean(value: float) -> N
 
 
 def test_the_report_says_what_becomes_of_a_row_that_is_minus_infinity_throughout() -> None:
-    function = lambda _, q, k, v, m: softmax((q @ k.transpose(-2, -1)).masked_fill(m, -torch.inf)) @ v  # noqa: E731
+    def function(_, q, k, v, m):
+        return softmax((q @ k.transpose(-2, -1)).masked_fill(m, -torch.inf)) @ v
+
     result, graph, _ = fused(function, *qkv(2), ~kept(2))
     assert "gives 0 where the softmax gave NaN" in result.applied[0].reason
     hidden = torch.ones(2, 1, 1, KEYS, dtype=torch.bool)
@@ -162,7 +167,9 @@ def triangle(value: float, size: int = QUERIES) -> torch.Tensor:
 
 @pytest.mark.parametrize("value", [-torch.inf, -1e9, torch.finfo(torch.float32).min])
 def test_a_constant_lower_triangle_becomes_causal(value: float) -> None:
-    function = lambda m, q, k, v: softmax(q @ k.transpose(-2, -1) / 3 + m.mask) @ v  # noqa: E731
+    def function(m, q, k, v):
+        return softmax(q @ k.transpose(-2, -1) / 3 + m.mask) @ v
+
     result, graph, model = fused(function, *qkv(3, columns=QUERIES), mask=triangle(value)[None, None])
     (call,) = graph.operations(aten.scaled_dot_product_attention)
     assert graph.arguments(call)["is_causal"] is True
@@ -172,7 +179,9 @@ def test_a_constant_lower_triangle_becomes_causal(value: float) -> None:
 
 
 def test_a_filled_lower_triangle_becomes_causal() -> None:
-    function = lambda m, q, k, v: softmax((q @ k.transpose(-2, -1)).masked_fill(m.tril == 0, -torch.inf)) @ v  # noqa: E731
+    def function(m, q, k, v):
+        return softmax((q @ k.transpose(-2, -1)).masked_fill(m.tril == 0, -torch.inf)) @ v
+
     model = Calls(function, tril=torch.ones(QUERIES, QUERIES).tril())
     exported = export(model, *qkv(3, columns=QUERIES), dims={"args": (MASK,) * 3})
     _, graph = rewrite(exported, "hoist_constants")
@@ -194,7 +203,9 @@ NOT_QUITE_CAUSAL = {
 
 @pytest.mark.parametrize("case", NOT_QUITE_CAUSAL)
 def test_a_mask_that_is_not_exactly_causal_stays_a_mask(case: str) -> None:
-    function = lambda m, q, k, v: softmax(q @ k.transpose(-2, -1) + m.mask) @ v  # noqa: E731
+    def function(m, q, k, v):
+        return softmax(q @ k.transpose(-2, -1) + m.mask) @ v
+
     _, graph, model = fused(function, *qkv(3, columns=QUERIES), mask=NOT_QUITE_CAUSAL[case].nan_to_num(nan=0.0))
     (call,) = graph.operations(aten.scaled_dot_product_attention)
     assert graph.arguments(call)["is_causal"] is False
@@ -202,7 +213,9 @@ def test_a_mask_that_is_not_exactly_causal_stays_a_mask(case: str) -> None:
 
 
 def test_a_triangle_that_is_not_square_stays_a_mask() -> None:
-    function = lambda m, q, k, v: softmax(q @ k.transpose(-2, -1) + m.mask) @ v  # noqa: E731
+    def function(m, q, k, v):
+        return softmax(q @ k.transpose(-2, -1) + m.mask) @ v
+
     _, graph, model = fused(function, *qkv(3), mask=torch.full((QUERIES, KEYS), -torch.inf).triu(1))
     (call,) = graph.operations(aten.scaled_dot_product_attention)
     assert graph.arguments(call)["is_causal"] is False
@@ -210,8 +223,12 @@ def test_a_triangle_that_is_not_square_stays_a_mask() -> None:
 
 
 def test_three_dimensions_without_heads_are_fused() -> None:
-    function = lambda _, q, k, v, m: torch.bmm(softmax(torch.bmm(q, k.transpose(1, 2)) / 3 + m), v)  # noqa: E731
-    args = lambda batch: tensors(batch, (QUERIES, DIM), (KEYS, DIM), (KEYS, DIM), (1, KEYS))  # noqa: E731
+    def function(_, q, k, v, m):
+        return torch.bmm(softmax(torch.bmm(q, k.transpose(1, 2)) / 3 + m), v)
+
+    def args(batch):
+        return tensors(batch, (QUERIES, DIM), (KEYS, DIM), (KEYS, DIM), (1, KEYS))
+
     result, graph, model = fused(function, *args(3))
     assert len(result.applied) == 1
     (call,) = graph.operations(aten.scaled_dot_product_attention)
@@ -220,7 +237,9 @@ def test_three_dimensions_without_heads_are_fused() -> None:
 
 
 def test_values_may_be_wider_than_keys() -> None:
-    args = lambda batch: tensors(batch, (HEADS, QUERIES, 4), (HEADS, KEYS, 4), (HEADS, KEYS, 10))  # noqa: E731
+    def args(batch):
+        return tensors(batch, (HEADS, QUERIES, 4), (HEADS, KEYS, 4), (HEADS, KEYS, 10))
+
     result, graph, model = fused(PLAIN["no scale"], *args(3))
     assert len(result.applied) == 1
     assert_same(model, graph, args(5))
@@ -232,14 +251,19 @@ def test_repeated_keys_of_grouped_queries_stay_in_place() -> None:
         k, v = (x[:, :, None].expand(batch, 1, 2, KEYS, DIM).reshape(batch, 2, KEYS, DIM) for x in (k, v))
         return softmax(q @ k.transpose(2, 3)) @ v
 
-    args = lambda batch: tensors(batch, (2, QUERIES, DIM), (1, KEYS, DIM), (1, KEYS, DIM))  # noqa: E731
+    def args(batch):
+
+        return tensors(batch, (2, QUERIES, DIM), (1, KEYS, DIM), (1, KEYS, DIM))
+
     result, graph, model = fused(function, *args(3))
     assert len(result.applied) == 1
     assert_same(model, graph, args(2))
 
 
 def test_bfloat16_with_a_float32_softmax_is_fused() -> None:
-    function = lambda _, q, k, v: torch.softmax((q @ k.mT / 3).float(), -1).to(torch.bfloat16) @ v  # noqa: E731
+    def function(_, q, k, v):
+        return torch.softmax((q @ k.mT / 3).float(), -1).to(torch.bfloat16) @ v
+
     args = tuple(x.bfloat16() for x in qkv(3))
     result, graph, model = fused(function, *args)
     assert len(result.applied) == 1, reasons(result.refused)
@@ -276,6 +300,7 @@ REFUSED = {
     "not the left": lambda _, q, k, v: v.transpose(-2, -1) @ softmax(k @ q.transpose(-2, -1)),
     "-inf throughout": lambda m, q, k, v: softmax(q @ k.transpose(-2, -1) + m.none) @ v,
     "leading dimensions differ": lambda _, q, k, v: softmax(q @ k[:, :1].transpose(-2, -1)) @ v,
+    "tanh.default stands between": lambda _, q, k, v: softmax(torch.tanh(q @ k.mT / 30) * 30) @ v,
     "five": lambda _, q, k, v: softmax(q[None] @ k[None].transpose(-2, -1)) @ v[None],
 }
 
@@ -300,6 +325,8 @@ def test_a_softmax_that_is_no_attention_is_passed_over_in_silence() -> None:
 
 
 def test_scores_of_a_single_memory_matrix_are_passed_over() -> None:
-    function = lambda m, q: softmax(q @ m.memory) @ m.memory.T  # noqa: E731
+    def function(m, q):
+        return softmax(q @ m.memory) @ m.memory.T
+
     result, _, _ = fused(function, *tensors(3, (QUERIES, DIM)), memory=torch.randn(DIM, KEYS))
     assert result.applied == []

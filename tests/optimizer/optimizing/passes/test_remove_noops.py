@@ -29,7 +29,6 @@ GONE = {
     "cast to the same dtype": lambda _, x: x.sin().to(torch.float32).cos(),
     "float()": lambda _, x: x.sin().float().cos(),
     "type_as": lambda _, x: x.sin().type_as(x).cos(),
-    "contiguous of what is contiguous": lambda _, x: x.sin().contiguous().cos(),
     "clone": lambda _, x: x.sin().clone().cos(),
     "detach": lambda _, x: x.sin().detach().cos(),
     "alias": lambda _, x: torch.ops.aten.alias(x.sin()).cos(),
@@ -75,7 +74,7 @@ STAYS = {
     "add 1": lambda _, x: (x.sin() + 1).cos(),
     "times 0": lambda _, x: (x.sin() * 0).cos(),
     "0 less x": lambda _, x: (0 - x.sin()).cos(),
-    "1 over x": lambda _, x: (1 / x.sin()).cos(),
+    "2 over x": lambda _, x: (2 / x.sin()).cos(),
     "floor over 1": lambda _, x: torch.div(x.sin(), 1, rounding_mode="floor").cos(),
     "add 0 with promotion": lambda m, x: (m.counts + 0.0).sum() + x.sin().cos(),
     "add 0 that broadcasts": lambda m, x: (x.sin() + m.zeros).cos(),
@@ -87,7 +86,6 @@ STAYS = {
 @pytest.mark.parametrize("case", STAYS)
 def test_it_stays(case: str) -> None:
     buffers = {"counts": torch.arange(3), "zeros": torch.zeros(2, 1, 1, 1)}
-    model = Calls(STAYS[case], **buffers)
     result, graph, model = cleaned(STAYS[case], **buffers)
     assert result.applied == []
     assert result.nodes_before == result.nodes_after
@@ -110,8 +108,7 @@ def test_of_a_chain_of_views_the_last_is_left() -> None:
 
 
 def test_a_view_of_a_transposed_tensor_still_works_when_its_copy_is_gone() -> None:
-    function = lambda _, x: x.sin().transpose(1, 2).contiguous().clone().view(-1, 24).cos()  # noqa: E731
-    result, graph, model = cleaned(function)
+    _, graph, model = cleaned(lambda _, x: x.sin().transpose(1, 2).contiguous().clone().view(-1, 24).cos())
     assert count(graph, aten.clone) == 0
     assert count(graph, aten.contiguous) == 1
     assert_same(model, graph, inputs(5), tolerance=0)
@@ -142,7 +139,7 @@ KEPT_APART = {
 
 @pytest.mark.parametrize("case", KEPT_APART)
 def test_a_copy_that_keeps_an_output_apart_stays(case: str) -> None:
-    result, graph, model = cleaned(KEPT_APART[case], weight=torch.ones(2))
+    result, graph, _ = cleaned(KEPT_APART[case], weight=torch.ones(2))
     assert result.applied == []
     assert "keeps an output apart" in result.refused[0].reason
     x = inputs(3)[0]
@@ -168,7 +165,7 @@ def test_a_copy_taken_before_an_in_place_write_stays() -> None:
         view.mul_(3)
         return before.cos(), y
 
-    result, graph, model = cleaned(function)
+    _, graph, model = cleaned(function)
     assert count(graph, aten.clone) == 1
     assert_same(model, graph, inputs(3), tolerance=0)
 

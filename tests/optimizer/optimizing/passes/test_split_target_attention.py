@@ -200,7 +200,8 @@ def test_it_refuses_another_axis():
     def body(self, q, k):
         return self.first(torch.cat(SPELLINGS["expand"](q, k), 1))
 
-    assert refused(Variant(body, WIDTH), *inputs(3, 6)) == ["the blocks are joined along another axis than the features'"]
+    reason = "the blocks are joined along another axis than the features'"
+    assert refused(Variant(body, WIDTH), *inputs(3, 6)) == [reason]
 
 
 def test_it_refuses_when_no_block_is_repeated_over_the_sequence():
@@ -225,6 +226,7 @@ def test_a_difference_whose_features_are_broadcast_is_left_whole():
         return self.first(torch.cat([e, k, k - q.mean(-1, keepdim=True).unsqueeze(1), e * k], -1))
 
     model = Variant(body)
-    result, graph = rewrite(export(model, *inputs(3, 6), dims=({0: BATCH}, {0: BATCH, 1: TIME})), "split_target_attention")
+    exported = export(model, *inputs(3, 6), dims=({0: BATCH}, {0: BATCH, 1: TIME}))
+    result, graph = rewrite(exported, "split_target_attention")
     assert len(result.applied) == 1
     assert_equal_results(model, graph, inputs(1, 2), inputs(7, 5))

@@ -1,0 +1,111 @@
+"""One self-contained HTML file of a result: opened from a disk or an e-mail it loads nothing from anywhere.
+
+Says what was found and why it may be believed. What the model wrote (names, messages) is escaped, never markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import yaml
+
+from optimizer.reporting import words
+from optimizer.reporting.charts import Bar, distribution, forest
+from optimizer.result import Comparison, Evaluation, Result, Verdict
+from optimizer.spec import dump_step
+
+MAX_OPERATIONS = 60
+_TONES = {Verdict.FASTER: "good", Verdict.SLOWER: "bad"}
+_TEMPLATES = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).parent),
+    autoescape=True,
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_TEMPLATES.filters.update(
+    milliseconds=words.milliseconds,
+    times=words.times,
+    interval=words.interval,
+    size=words.size,
+    count=words.count,
+    percent=words.percent,
+    step=words.step,
+    status=words.status,
+    verdict=words.verdict,
+    dump=dump_step,
+)
+
+
+def write_report(
+    result: Result, out: Path, *, samples: Mapping[str, Sequence[float]] | None = None, name: str = "report.html"
+) -> Path:
+    """Writes `out/report.html`. `samples`: milliseconds of each call, by contender."""
+    path = out / name
+    path.write_text(render(result, samples or {}), encoding="utf-8")
+    return path
+
+
+def render(result: Result, samples: Mapping[str, Sequence[float]]) -> str:
+    winner = next((e for e in result.candidates if e.candidate.name == result.winner), None)
+    operations = result.profile.operations if result.profile else []
+    judged = next(iter(result.comparisons), None)
+    return _TEMPLATES.get_template("template.html").render(
+        result=result,
+        headline=words.headline(result),
+        tone=_TONES.get(result.verdict, "plain") if result.verdict else "plain",
+        winner=winner,
+        judged=judged,
+        comparisons=forest([_comparison_bar(c) for c in result.comparisons], "Judged speedups with their intervals"),
+        ablation=forest(_ablation_bars(result), "What each step gives, with its interval"),
+        latencies=distribution(samples, "Latency of single calls"),
+        operations=operations[:MAX_OPERATIONS],
+        operations_left=len(operations) - MAX_OPERATIONS,
+        verified=_verified(result.candidates),
+        conditions=_flat(result.conditions.fixed) if result.conditions else [],
+        observed=_flat(result.conditions.observed) if result.conditions else [],
+        recipe=yaml.safe_dump(result.recipe, sort_keys=False, allow_unicode=True, width=100) if result.recipe else "",
+    )
+
+
+def _comparison_bar(comparison: Comparison) -> Bar:
+    settings = "" if comparison.same_settings else " (as deployed)"
+    return Bar(
+        f"{comparison.other} / {comparison.base}{settings}",
+        comparison.interval.low,
+        comparison.speedup,
+        comparison.interval.high,
+        _TONES.get(comparison.verdict, "plain"),
+    )
+
+
+def _ablation_bars(result: Result) -> list[Bar]:
+    return [
+        Bar(
+            words.step(row.step),
+            row.interval.low,
+            row.gain,
+            row.interval.high,
+            _TONES.get(row.verdict, "plain") if row.verdict else "plain",
+        )
+        for row in result.ablation
+        if row.gain is not None and row.interval is not None
+    ]
+
+
+def _verified(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
+    return [evaluation for evaluation in evaluations if evaluation.verification is not None]
+
+
+def _flat(document: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    rows: list[tuple[str, str]] = []
+    for key, value in document.items():
+        if isinstance(value, Mapping):
+            rows += _flat(value, f"{prefix}{key}.")
+        else:
+            text = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+            rows.append((f"{prefix}{key}", text))
+    return rows

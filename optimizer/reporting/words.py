@@ -1,0 +1,87 @@
+"""Figures and verdicts in words, for the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from optimizer.result import EvaluationStatus, Interval, Result, RunStatus, Verdict
+
+VERDICTS = {
+    Verdict.FASTER: "faster",
+    Verdict.SLOWER: "slower",
+    Verdict.SAME: "no difference beyond the noise",
+    Verdict.CANNOT_TELL: "cannot tell",
+}
+_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+def headline(result: Result) -> str:
+    """One sentence: what the run found."""
+    if result.status != RunStatus.SUCCEEDED:
+        return f"The run {result.status.value.replace('_', ' ')}"
+    if result.speedup is None or result.verdict is None:
+        return "Nothing was judged in this run"
+    sentences = {
+        Verdict.FASTER: f"{times(result.speedup)} faster than the original",
+        Verdict.SLOWER: f"Slower than the original: {times(result.speedup)} its speed",
+        Verdict.SAME: "No faster recipe found: no difference beyond the noise",
+        Verdict.CANNOT_TELL: "Cannot tell: the interval is too wide for a verdict",
+    }
+    return sentences[result.verdict]
+
+
+def verdict(value: Verdict | None) -> str:
+    return VERDICTS[value] if value is not None else "not judged"
+
+
+def status(value: EvaluationStatus) -> str:
+    return value.value.replace("_", " ")
+
+
+def times(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}×"
+
+
+def interval(value: Interval | None) -> str:
+    """`99 % interval 1.55 to 1.69`."""
+    return "" if value is None else f"{value.confidence * 100:g} % interval {value.low:.2f} to {value.high:.2f}"
+
+
+def milliseconds(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.3f} ms" if value < 1 else f"{value:.2f} ms" if value < 100 else f"{value:.0f} ms"
+
+
+def size(value: float | None) -> str:
+    if value is None:
+        return ""
+    for unit, name in _UNITS:
+        if value >= unit:
+            return f"{value / unit:.1f} {name}"
+    return f"{value:.0f} B"
+
+
+def count(value: float | None) -> str:
+    """`2.95 G` for operations and the like."""
+    if value is None:
+        return ""
+    for unit, name in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= unit:
+            return f"{value / unit:.2f} {name}"
+    return f"{value:.0f}"
+
+
+def percent(value: float | None) -> str:
+    return "" if value is None else f"{value * 100:.1f} %"
+
+
+def step(document: Mapping[str, Any]) -> str:
+    for kind in ("pass", "precision", "backend"):
+        if kind in document:
+            options = document.get("options") or document.get("keep_float32") or {}
+            listed = ", ".join(f"{k}={v}" for k, v in options.items())
+            return f"{kind} {document[kind]}" + (f" ({listed})" if listed else "")
+    settings = ", ".join(f"{k}={v}" for k, v in dict(document.get("runtime") or {}).items())
+    return f"runtime {settings}" if settings else "runtime defaults"

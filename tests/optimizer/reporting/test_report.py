@@ -1,0 +1,148 @@
+"""The report: everything is in it, nothing is loaded, and foreign text stays text."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from optimizer.reporting.report import MAX_OPERATIONS, render, write_report
+from optimizer.result import Result
+from tests.optimizer.reporting.sample import evaluation, result
+
+VOID = {"meta", "br", "hr", "img", "input", "link", "line", "circle", "polyline", "path", "rect"}
+
+
+class Page(HTMLParser):
+    """Collects the visible text and the tags, and checks that each one is closed."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self._open: list[str] = []
+        self.feed(html)
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if not self._open or self._open[-1] != "style":
+            self.words += data.split()
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.words)
+
+
+SAMPLES = {
+    "baseline": [8.0 + i / 100 for i in range(400)],
+    "aot_inductor + rewrites": [5.0 + i / 200 for i in range(400)],
+}
+
+
+@pytest.fixture(scope="module")
+def page() -> Page:
+    return Page(render(result(), SAMPLES))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "1.62× faster than the original",
+        "8.20 ms → 5.06 ms",
+        "99 % interval 1.55 to 1.69; verdict: faster",
+        "2.31× 99 % interval 2.20 to 2.43; original in its default settings",
+        "best engine without our rewrites: openvino 1.11×",
+        "the winner over it: 1.46×",
+        "unsupported by backend",
+        "EmbeddingBag has no export <b>&",
+        "ctr: error 3.1e-2, 1.1e-5 allowed",
+        "pass split_target_attention",
+        "runtime allocator=glibc-no-trim, huge_pages=True",
+        "precision bfloat16: not measured, the budget was spent",
+        "zeros handed back negative control passed caught, as it must be",
+        "din.py:41 split [q, k, q-k, q*k] in two",
+        "din.py:33 the tables differ in width",
+        "(changes the order of sums)",
+        "12800×144, 80×144",
+        "72.0 %",
+        "the profiler made the call 1.08× as long",
+        "6,568 page faults a call",
+        "batch: 1 to 2048, served at 256",
+        "12 pairs of fresh processes",
+        "noise floor, from identical contenders, was 1.2 %",
+        "libraries.torch 2.13.0",
+        "apiVersion: fuseworks.io/v1",
+        "Latency of single calls",
+        "(400 calls)",
+    ],
+)
+def test_the_report_says(page: Page, words: str):
+    assert words in page.text
+
+
+def test_nothing_is_loaded_from_anywhere(page: Page):
+    html = render(result(), SAMPLES)
+    assert {tag for tag, _ in page.tags} & {"script", "link", "img", "iframe", "object", "form", "a"} == set()
+    assert not re.search(r"https?://|url\(|@import|javascript:", html)
+    policy = [attributes["content"] for tag, attributes in page.tags if attributes.get("http-equiv")]
+    assert policy == ["default-src 'none'; style-src 'unsafe-inline'"]
+
+
+@pytest.mark.parametrize("field", ["reason", "name", "step"])
+def test_what_the_model_wrote_stays_text(field: str):
+    evil = "<script>alert(1)</script>\"'><img src=x>"
+    steps = [{"pass": evil}, {"backend": "eager"}]
+    candidate = evaluation(evil if field == "name" else "c", "crashed", steps if field == "step" else None, reason=evil)
+    ablation = [{"step": {"pass": evil}, "gain": 1.1, "interval": {"low": 1.0, "high": 1.2}}]
+    html = render(result(candidates=[candidate], summary=evil, ablation=ablation, winner=None), {evil: [1.0, 2.0, 3.0]})
+    assert "<script" not in html
+    assert "<img" not in html
+    assert evil.split('"')[0] in Page(html).text
+
+
+def test_each_verdict_is_said_in_words():
+    says = {
+        "faster": "1.62× faster than the original",
+        "slower": "Slower than the original: 1.62× its speed",
+        "same": "No faster recipe found: no difference beyond the noise",
+        "cannot_tell": "Cannot tell: the interval is too wide for a verdict",
+    }
+    for verdict, words in says.items():
+        assert words in Page(render(result(verdict=verdict), {})).text
+
+
+def test_a_failed_run_shows_its_problem_and_no_speed():
+    problem = {"id": "capture:user:x", "side": "user", "message": "No export", "place": "m.py:4", "remedy": "Mend it."}
+    text = Page(render(Result(purpose="optimize", status="failed", problem=problem), {})).text
+    assert "The run failed No export at m.py:4 remedy Mend it. id capture:user:x" in text
+    assert "×" not in text
+    assert "Nothing was judged" in text
+
+
+def test_an_almost_empty_result_still_makes_a_page(tmp_path: Path):
+    path = write_report(Result(purpose="inspect", status="succeeded", summary="4 operations"), tmp_path)
+    assert path == tmp_path / "report.html"
+    text = Page(path.read_text()).text
+    assert "4 operations" in text
+    assert "Candidates" not in text
+
+
+def test_a_long_operation_table_is_cut_and_says_so():
+    profile = result().profile
+    assert profile is not None
+    many = profile.model_copy(update={"operations": [profile.operations[1]] * (MAX_OPERATIONS + 5)})
+    html = render(result().model_copy(update={"profile": many}), {})
+    assert "5 smaller rows are in result.json." in Page(html).text
