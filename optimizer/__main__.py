@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from optimizer.result import Event, Result, RunStatus
 from optimizer.spec import RunSpec, Workload
@@ -81,7 +81,7 @@ def json_schema(name: str) -> dict[str, Any]:
 
         document: dict[str, Any] = recipe_schema()
         return document
-    models = {"result": Result, "event": Event, "spec": RunSpec, "workload": Workload}
+    models: dict[str, type[BaseModel]] = {"result": Result, "event": Event, "spec": RunSpec, "workload": Workload}
     return models[name].model_json_schema(by_alias=True)
 
 

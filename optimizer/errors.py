@@ -122,6 +122,5 @@ catalogue(
             "The model's code must not touch inherited file descriptors.",
         ),
         "run:usage:spec": ("The run's spec is not valid: {text}", "Correct the named field."),
-        "run:ours:machine": ("This machine cannot do the run: {text}", "{remedy}"),
     }
 )

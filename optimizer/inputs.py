@@ -251,7 +251,10 @@ def _bytes(workload: Workload, sizes: dict[str, int]) -> int:
 
 
 def _is_mask(spec: InputSpec) -> bool:
-    return spec.dtype == "bool" or (spec.values is not None and spec.values.bernoulli is not None)
+    values = spec.values or Values()
+    if spec.dtype == "bool" or values.bernoulli is not None:
+        return True
+    return spec.dtype not in FLOATS and values.from_ == 0 and values.below in (None, 2) and values.uniform is None
 
 
 def _is_length(spec: InputSpec) -> bool:

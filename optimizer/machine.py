@@ -143,8 +143,9 @@ def _memory_available() -> int | None:
 def _steal_share() -> float | None:
     """The share of CPU time since boot that the host gave to others."""
     first = _read(Path("/proc/stat")).partition("\n")[0].split()[1:]
-    ticks = [int(t) for t in first]
-    return round(ticks[7] / sum(ticks[:8]), 4) if len(ticks) >= 8 and sum(ticks[:8]) else None
+    ticks: list[int] = [int(t) for t in first[:8]]
+    total: int = sum(ticks)
+    return round(ticks[7] / total, 4) if len(ticks) == 8 and total else None
 
 
 def _read(path: Path) -> str:

@@ -155,11 +155,15 @@ class Evaluation(Model):
     problem: Problem | None = None
     verification: Verification | None = None
     performance: Performance | None = None
-    screened_speedup: float | None = Field(default=None, description="against the baseline in the screening; no verdict")
+    screened_speedup: float | None = Field(
+        default=None, description="against the baseline in the screening; no verdict"
+    )
 
     @model_validator(mode="after")
     def _performance_needs_correctness(self) -> Evaluation:
-        if self.status != EvaluationStatus.PASSED and (self.performance is not None or self.screened_speedup is not None):
+        if self.status != EvaluationStatus.PASSED and (
+            self.performance is not None or self.screened_speedup is not None
+        ):
             raise ValueError(f"a candidate that is {self.status} carries no performance")
         if self.status != EvaluationStatus.PASSED and not self.reason:
             raise ValueError(f"a candidate that is {self.status} needs a reason")
@@ -307,7 +311,15 @@ class Event(Model):
     """One line while a run works. `kind` is the stage's name, or `log`, `finished`."""
 
     kind: Literal[
-        "capturing", "profiling", "diagnosing", "optimizing", "compiling", "verifying", "benchmarking", "log", "finished"
+        "capturing",
+        "profiling",
+        "diagnosing",
+        "optimizing",
+        "compiling",
+        "verifying",
+        "benchmarking",
+        "log",
+        "finished",
     ]
     at_s: float = Field(description="seconds since the run began")
     budget_s: float

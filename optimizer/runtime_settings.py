@@ -30,7 +30,7 @@ HUGE_PAGES_SINCE = (2, 35)
 def environment(settings: RuntimeSettings, threads: int) -> dict[str, str]:
     """The variables a process needs for these settings. `settings.threads` wins over `threads`.
 
-    The MALLOC_ names and GLIBC_TUNABLES take effect together (glibc reads both), so neither is spelt in the other's way.
+    The MALLOC_ names and GLIBC_TUNABLES take effect together: glibc reads both.
     """
     count = str(settings.threads or threads)
     found = {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count}

@@ -101,7 +101,7 @@ class Workload(Strict):
     labels: Labels | None = None
     contracts: list[Contract] = Field(default_factory=list)
     limits: Limits = Limits()
-    precisions: list[Precision] = Field(default_factory=lambda: ["float32"])
+    precisions: list[Precision] = ["float32"]
 
     @field_validator("inputs")
     @classmethod
@@ -180,7 +180,7 @@ class Policy(Strict):
     """What a run may spend and risk."""
 
     budget_s: float = Field(default=300.0, gt=0, description="work time; queueing does not count")
-    precisions: list[Precision] = Field(default_factory=lambda: ["float32"], min_length=1)
+    precisions: list[Precision] = Field(default=["float32"], min_length=1)
     backends: list[str] | None = Field(default=None, description="null: all that this machine has")
     threads: int | None = Field(default=None, ge=1, description="null: all physical cores this process may use")
     runtime_settings: bool = Field(default=True, description="may propose allocator and huge pages")

@@ -43,7 +43,7 @@ def _torch(session: Session, upload: Path, format: str, request: dict[str, Any])
 
     seed = int(request.get("seed") or 0)
     if format == "pt2":
-        captured = capture_exported(upload, request.get("workload"))
+        captured = capture_exported(upload, request.get("workload"), seed)
     else:
         session.progress("Building the module")
         user = load_module(upload, format, session.scratch, seed, shown=request.get("shown"))

@@ -79,6 +79,11 @@ catalogue(
             "The workload asks for training steps, and this version optimizes inference only.",
             "Set the workload's `mode` to `inference`.",
         ),
+        "capturing:user:drawn-inputs": (
+            "The model fails on inputs drawn from its workload: {type}: {text}",
+            "Describe the values that it takes in the workload (`below`, `from`, a distribution). Inputs that depend "
+            "on one another, such as the offsets of bags, cannot be drawn: give bags a fixed length instead.",
+        ),
         "capturing:user:dim-refused": (
             "The model cannot take {dims} as dynamic: {text}",
             "{advice}",

@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 
 from optimizer.capturing import torch_graph, torch_workload
 from optimizer.capturing.torch_ids import id_bounds
-from optimizer.capturing.torch_inputs import DTYPES, dtype_name, output_leaves, resized
+from optimizer.capturing.torch_inputs import DTYPES, check_drawn, dtype_name, output_leaves, resized
 from optimizer.capturing.torch_places import frames
 from optimizer.capturing.torch_upload import Captured, random_note
 from optimizer.capturing.torch_workload import Shapes
@@ -31,7 +31,7 @@ SIZE_WITHOUT_SAMPLES = 64
 OWN_OPERATIONS = b"fuseworks::"
 
 
-def capture_exported(upload: Path, workload: Any) -> Captured:
+def capture_exported(upload: Path, workload: Any, seed: int) -> Captured:
     """Raises FuseworksError."""
     program = _load(upload)
     given = parse_workload(workload, "workload") if workload is not None else None
@@ -50,7 +50,9 @@ def capture_exported(upload: Path, workload: Any) -> Captured:
     program.example_inputs = (tuple(examples), {})
     bounds = id_bounds(program, examples)
     filled = torch_workload.filled(given, shapes, samples or [None] * len(names), bounds, "workload")
-    return Captured(program, filled, outputs, _notes(program, samples is not None))
+    notes = _notes(program, samples is not None)
+    check_drawn(filled, program.module(check_guards=False), None, seed)
+    return Captured(program, filled, outputs, notes)
 
 
 def _load(upload: Path) -> ExportedProgram:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+import traceback
+from collections.abc import Callable, Iterable
 from typing import Any, get_args
 
+import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
 from optimizer.capturing.torch_module import UserModel
+from optimizer.capturing.torch_places import Sources
 from optimizer.errors import FuseworksError
-from optimizer.spec import Dtype, InputSpec
+from optimizer.inputs import draw
+from optimizer.spec import Dtype, InputSpec, Workload
 
 DTYPES = frozenset(get_args(Dtype))
 # Below this, values computed from a size (half of it, one less) run into torch.export's special cases 0 and 1.
@@ -92,6 +96,23 @@ def resized(inputs: list[torch.Tensor], specs: list[InputSpec], sizes: dict[str,
                 tensor = tensor.index_select(axis, torch.arange(sizes[dim]) % tensor.shape[axis])
         result.append(tensor.contiguous())
     return result
+
+
+def check_drawn(workload: Workload, call: Callable[..., Any], sources: Sources | None, seed: int) -> None:
+    """Whether the model takes what every later step will give it: random inputs of the workload's sizes."""
+    arrays = draw(workload, workload.sizes(), np.random.default_rng(seed))
+    drawn = [torch.from_numpy(a).to(getattr(torch, i.dtype)) for a, i in zip(arrays, workload.inputs, strict=True)]
+    try:
+        with torch.no_grad():
+            call(*drawn)
+    except Exception as error:
+        raise FuseworksError(
+            "capturing:user:drawn-inputs",
+            place=sources.of_exception(error) if sources else None,
+            detail="".join(traceback.format_exception(error))[-8000:],
+            type=type(error).__name__,
+            text=str(error)[:500],
+        ) from error
 
 
 def traced_size(wanted: int, low: int, high: int, avoid: Iterable[int]) -> int:

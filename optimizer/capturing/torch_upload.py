@@ -18,7 +18,7 @@ from torch.export.graph_signature import InputKind
 from optimizer.capturing import torch_graph, torch_workload
 from optimizer.capturing.torch_export import Refusal, explained, export
 from optimizer.capturing.torch_ids import id_bounds
-from optimizer.capturing.torch_inputs import argument_names, output_leaves, sample_inputs
+from optimizer.capturing.torch_inputs import argument_names, check_drawn, output_leaves, sample_inputs
 from optimizer.capturing.torch_module import UserModel
 from optimizer.capturing.torch_places import Sources
 from optimizer.capturing.torch_workload import Shapes
@@ -65,7 +65,9 @@ def capture_upload(user: UserModel, workload: Any, seed: int) -> Captured:
         _check_graph(program, user, [inputs, sample_inputs(user)], output_names)
     assert program.example_inputs is not None
     bounds = id_bounds(program, list(program.example_inputs[0]))
-    return Captured(program, torch_workload.filled(given, shapes, inputs, bounds, at), output_names, notes)
+    filled = torch_workload.filled(given, shapes, inputs, bounds, at)
+    check_drawn(filled, module, sources, seed)
+    return Captured(program, filled, output_names, notes)
 
 
 def _given_workload(user: UserModel, workload: Any) -> tuple[Workload | None, str]:

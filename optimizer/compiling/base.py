@@ -79,7 +79,7 @@ class Backend(ABC):
 
     @abstractmethod
     def build(self, model: Path, options: Any, context: Context, out: Path) -> dict[str, Any]:
-        """Compiles. The answer's `entry` and `load` are what a package needs to load the artifact. Raises FuseworksError."""
+        """Compiles; the answer's `entry` and `load` are what a package needs to load it. Raises FuseworksError."""
 
     @abstractmethod
     def load(self, artifact: Path | None, options: Any, context: Context) -> Contender:

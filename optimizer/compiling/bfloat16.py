@@ -27,17 +27,16 @@ COMPUTE = LINEARS | {
     "embedding", "embedding_bag", "_embedding_bag", "scaled_dot_product_attention",
 }  # fmt: skip
 # Ops that carry values on: reading, shaping and combining. Their result is bfloat16 when all they combine is.
-CARRY = frozenset(
-    {
-        "view", "reshape", "permute", "transpose", "t", "unsqueeze", "squeeze", "expand", "expand_as", "repeat", "flatten",
-        "unflatten", "slice", "select", "narrow", "index", "index_select", "gather", "split", "split_with_sizes", "chunk",
-        "unbind", "getitem", "cat", "stack", "contiguous", "clone", "alias", "detach", "movedim", "swapaxes", "flip", "roll",
-        "pad", "constant_pad_nd", "tril", "triu", "diagonal", "dropout", "view_as", "reshape_as", "_unsafe_view", "numpy_T",
-        "add", "sub", "mul", "div", "rsub", "neg", "abs", "relu", "gelu", "silu", "tanh", "sigmoid", "leaky_relu", "elu",
-        "hardtanh", "hardswish", "clamp", "clamp_min", "clamp_max", "maximum", "minimum", "where", "masked_fill",
-        "max_pool1d", "max_pool2d", "amax", "amin",
-    }
-)  # fmt: skip
+CARRY = frozenset({
+    "view", "reshape", "permute", "transpose", "t", "unsqueeze", "squeeze", "expand", "expand_as", "repeat",
+    "flatten", "unflatten", "slice", "select", "narrow", "index", "index_select", "gather", "split",
+    "split_with_sizes", "chunk", "unbind", "getitem", "cat", "stack", "contiguous", "clone", "alias", "detach",
+    "movedim", "swapaxes", "flip", "roll", "pad", "constant_pad_nd", "tril", "triu", "diagonal", "dropout",
+    "view_as", "reshape_as", "_unsafe_view", "numpy_T", "add", "sub", "mul", "div", "rsub", "neg", "abs",
+    "relu", "gelu", "silu", "tanh", "sigmoid", "leaky_relu", "elu", "hardtanh", "hardswish", "clamp",
+    "clamp_min", "clamp_max", "maximum", "minimum", "where", "masked_fill", "max_pool1d", "max_pool2d", "amax",
+    "amin",
+})  # fmt: skip
 BFLOAT16 = torch.bfloat16
 FLOAT32 = torch.float32
 aten = torch.ops.aten
@@ -151,7 +150,7 @@ class _Rewriting:
         return {nodes[spec.arg.name]: spec for spec in self.signature.input_specs if spec.kind in kinds}
 
     def _cast_weights(self) -> None:
-        """A weight that is only ever used in bfloat16 is stored so; one that is also used in float32 is cast when called."""
+        """A weight that is only used in bfloat16 is stored so; one also used in float32 is cast at each call."""
         for node, spec in self.weights.items():
             cast = self.casts.get((node, BFLOAT16))
             if (

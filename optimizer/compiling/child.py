@@ -16,6 +16,7 @@ from optimizer.compiling.base import BACKENDS, Backend, Context, resolve
 from optimizer.errors import FuseworksError
 from optimizer.spec import PrecisionStep, Workload
 
+COMPILED_IN_CXX = frozenset({"inductor", "aot_inductor"})
 Answer = tuple[dict[str, Any], list[np.ndarray]]
 
 
@@ -26,14 +27,14 @@ def available(session: Session, request: dict[str, Any], arrays: list[np.ndarray
 
 
 def build(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
-    """{backend, options, precision, model, format, workload, threads, target, toolchain?} → {compile_s, details}; files."""
+    """{backend, options, precision, model, format, workload, threads, target, toolchain?} → {compile_s, details}."""
     backend, options, context = _understood(session, request)
     _make_ready(backend, context, request)
     backend.prepare()
     started = time.perf_counter()
     model = _in_precision(backend, context)
     out = Path(tempfile.mkdtemp(prefix="artifact-", dir=session.scratch))
-    details = backend.build(model, options, context, out)
+    details = {**backend.build(model, options, context, out), **_headers_made(backend)}
     compile_s = time.perf_counter() - started
     for path in sorted(out.iterdir()):
         session.send_file(path.name, path)
@@ -42,8 +43,11 @@ def build(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -
 
 
 def load(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
-    """{backend, options, precision, artifact, model, upload?, upload_format?, weights?, seed?, format, workload, threads,
-    target} → {load_s, inference_precision, threads, libraries, rss_bytes_after_import}; `session.state["contender"]`."""
+    """Puts a contender into `session.state["contender"]`.
+
+    {backend, options, precision, artifact, model, upload?, upload_format?, weights?, seed?, format, workload, threads,
+    target} → {load_s, inference_precision, threads, libraries, rss_bytes_after_import}
+    """
     backend, options, context = _understood(session, request)
     _make_ready(backend, context, request)
     backend.prepare()
@@ -62,7 +66,7 @@ def load(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) ->
 
 
 def seed_toolchain(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
-    """{} → {seconds, isa, files}; the toolchain's files. For a trusted child only: what it leaves serves every upload."""
+    """{} → {seconds, isa, files}. For a trusted child only: what it leaves serves every upload."""
     from optimizer.compiling.seeding import seed
 
     return seed(session), []
@@ -105,19 +109,28 @@ def _make_ready(backend: Backend, context: Context, request: dict[str, Any]) -> 
     torch.set_grad_enabled(False)
     pin_precision()
     toolchain = request.get("toolchain")
-    if backend.name in {"inductor", "aot_inductor"}:
+    if backend.name in COMPILED_IN_CXX:
         set_up(context.scratch, Path(toolchain) if toolchain else None)
 
 
+def _headers_made(backend: Backend) -> dict[str, int]:
+    """Shows in the details when the seeded toolchain did not fit: such a build is 20 s slower."""
+    if backend.name not in COMPILED_IN_CXX:
+        return {}
+    from optimizer.compiling.inductor_setup import headers_made
+
+    return {"headers_made": headers_made()}
+
+
 def _in_precision(backend: Backend, context: Context) -> Path:
-    """The model as the backend shall compile it: rewritten for a lower precision, unless the engine lowers it itself."""
+    """The model that the backend compiles: rewritten for a lower precision, unless the engine lowers it itself."""
     if context.precision_name == "float32" or backend.own_precision:
         return context.model
     if context.format != "pt2":
         raise FuseworksError(
             "compiling:user:unsupported",
             engine=backend.title,
-            text=f"an ONNX graph is not rewritten for {context.precision_name}, and this engine does not lower it by itself",
+            text=f"it computes no {context.precision_name} by itself, and an ONNX graph is not rewritten for it",
         )
     import torch
 

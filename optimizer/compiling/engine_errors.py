@@ -36,7 +36,7 @@ MAX_TEXT = 600
 
 @contextmanager
 def engine_errors(engine: str) -> Iterator[None]:
-    """Raises FuseworksError `compiling:user:unsupported` or `compiling:ours:compile-error` for whatever the engine raises."""
+    """Whatever the engine raises becomes `compiling:user:unsupported` or `compiling:ours:compile-error`."""
     try:
         yield
     except (FuseworksError, MemoryError):

@@ -28,7 +28,7 @@ def set_up(scratch: Path, toolchain: Path | None = None) -> Path:
     cache.mkdir(parents=True, exist_ok=True)
     compiler = cpp_compiler()
     if compiler is not None:
-        config.cpp.cxx = (None, compiler)
+        config.cpp.cxx = (None, Path(compiler).name)  # its name: a path would be part of every key
     # workers import torch each, and a sandbox counts processes: one model's kernels do not pay for that
     config.compile_threads = 1
     if shutil.which("openssl") is None:  # Inductor calls it to key precompiled headers, and fails without
@@ -59,6 +59,11 @@ def use_plain_headers() -> None:
 def headers_folder() -> Path:
     """Inductor keeps precompiled headers here whatever its cache folder is: below TMPDIR, by the name in USER."""
     return Path(default_cache_dir()) / "precompiled_headers"
+
+
+def headers_made() -> int:
+    """Precompiled headers that this process had to make because the toolchain did not hold them."""
+    return sum(not path.is_symlink() for path in headers_folder().glob("*.gch"))
 
 
 def link_toolchain(toolchain: Path, cache: Path) -> int:
@@ -93,11 +98,11 @@ def _flat(path: Path, folder: Path) -> str:
     return path.relative_to(folder).as_posix().replace("/", "__")
 
 
-# ---- a compiled model's own cache --------------------------------------------------------------------------------------
+# ---- a compiled model's own cache ------------------------------------------------------------------------------------
 
 
 def pack_cache(cache: Path, out: Path) -> None:
-    """The cache of one compiled model: graphs, wrappers, kernels and the ISA probes; what is a link is taken in full."""
+    """The cache of one compiled model: graphs, wrappers, kernels and the ISA probes; links are taken in full."""
     with tarfile.open(out, "w", dereference=True) as archive:
         for path in sorted(cache.rglob("*")):
             if path.is_file() and path.suffix not in {".lock", ".gch", ".o"}:

@@ -1,4 +1,4 @@
-"""Turns an exported program into an ONNX file with the same dynamic dimensions, and collects an ONNX model's own files."""
+"""Turns an exported program into ONNX with the same dynamic dimensions, and collects an ONNX model's own files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lower precisions: whether a processor gains from one, and the rewrite of a graph for it. No torch until it rewrites."""
+"""Lower precisions: whether a processor gains from one, and the rewrite for it. No torch until it rewrites."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BFLOAT16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 
 
 def supported(isa_flags: Collection[str]) -> str | None:
-    """Why bfloat16 is not worth proposing on a CPU with these flags; None when it is. An explicit request still works."""
+    """Why bfloat16 is not proposed on a CPU with these flags; None when it is. An explicit request still works."""
     if BFLOAT16_FLAGS & set(isa_flags):
         return None
     return "this processor multiplies no bfloat16 (neither avx512_bf16 nor amx_bf16): it would be emulated in float32"

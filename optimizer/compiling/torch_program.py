@@ -25,7 +25,7 @@ def load_program(path: Path) -> ExportedProgram:
 
 
 def lowered(exported: ExportedProgram, context: Context) -> ExportedProgram:
-    """For a CPU: no operation of ours left that an engine could not look into. A GPU keeps them: they launch a kernel."""
+    """For a CPU: no operation of ours left that an engine cannot look into. A GPU keeps them: they launch a kernel."""
     if context.device != "cpu":
         return exported
     from kernels.lowering import lower_to_reference

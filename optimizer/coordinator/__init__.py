@@ -1,1 +1,1 @@
-"""The coordinator: trusted, without torch, never opens the upload. Owns the plan, the outer clock and the comparison."""
+"""The coordinator: trusted, without torch, never opens the upload. Owns plan, outer clock and comparison."""

@@ -57,6 +57,13 @@ class Answer:
     def file(self, evaluation: Evaluation) -> None:
         self.evaluations[evaluation.candidate.name] = evaluation
 
+    def latencies(self) -> dict[str, list[float]]:
+        """Milliseconds of every timed call by contender, for the distribution in the report."""
+        return {
+            name: [ns / 1e6 for process in processes for burst in process["calls_ns"] for ns in burst]
+            for name, processes in self.samples.items()
+        }
+
     def result(self, context: RunContext, status: RunStatus, error: FuseworksError | None = None) -> Result:
         same, deployed = self.same_settings, self.as_deployed
         verdict: Verdict | None = same.verdict if same else None

@@ -49,6 +49,7 @@ def capture(context: RunContext, upload: Path, workload: Workload | None) -> Cap
                 collect=folder,
                 upload=child.path("upload"),
                 format=info.format,
+                shown=upload.name,
                 workload=workload.model_dump(by_alias=True, mode="json") if workload else None,
                 seed=context.seed,
             )
@@ -66,7 +67,9 @@ def capture(context: RunContext, upload: Path, workload: Workload | None) -> Cap
         workload=_workload(reply.fields.get("workload")),
         inspection=_inspection(reply.fields.get("inspection"), info),
     )
-    sizes = ", ".join(f"{name} = {dim.serve[0]} ({dim.min} to {dim.max})" for name, dim in captured.workload.dims.items())
+    sizes = ", ".join(
+        f"{name} = {dim.serve[0]} ({dim.min} to {dim.max})" for name, dim in captured.workload.dims.items()
+    )
     context.events.emit(
         "capturing",
         f"{captured.inspection.parameters:,} parameters, {sum(captured.inspection.operations.values())} operations; "

@@ -34,8 +34,8 @@ def compare(context: RunContext, answer: Answer) -> None:
     after = prepare(context, Answer(), Path(context.spec.against))
     for ours, theirs in zip(before.workload.inputs, after.workload.inputs, strict=False):
         if (ours.dtype, len(ours.shape)) != (theirs.dtype, len(theirs.shape)):
-            reason = f"{ours.name} is {ours.dtype} of rank {len(ours.shape)}, {theirs.name} is {theirs.dtype} of rank {len(theirs.shape)}"
-            raise FuseworksError("compare:user:inputs-differ", reason=reason)
+            told = [f"{one.name} is {one.dtype} of rank {len(one.shape)}" for one in (ours, theirs)]
+            raise FuseworksError("compare:user:inputs-differ", reason=" and ".join(told))
     counts = len(before.workload.inputs), len(after.workload.inputs)
     if counts[0] != counts[1]:
         raise FuseworksError("compare:user:inputs-differ", reason=f"{counts[0]} inputs against {counts[1]}")

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -106,5 +105,3 @@ def seed_of(spec: RunSpec) -> int:
 def default_threads(spec: RunSpec) -> int:
     threads: int = spec.policy.threads or runtime_settings.default_threads()
     return threads
-
-

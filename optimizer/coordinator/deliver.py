@@ -16,7 +16,16 @@ from optimizer.coordinator.workshop import Loaded, Plan
 from optimizer.optimizing.planner import same_steps
 from optimizer.packaging.package import Sample, write_package
 from optimizer.recipe import Machine, Recipe, as_document, digest, dump, recipe_from_candidate
-from optimizer.result import Artifact, BestPeer, Candidate, Comparison, Evaluation, EvaluationStatus, Performance, Verdict
+from optimizer.result import (
+    Artifact,
+    BestPeer,
+    Candidate,
+    Comparison,
+    Evaluation,
+    EvaluationStatus,
+    Performance,
+    Verdict,
+)
 from optimizer.spec import RuntimeSettings
 from optimizer.verifying.asking import ask
 
@@ -46,7 +55,9 @@ def judged(
         against = outcome.comparison(PEER, WINNER)
         if rival is not None and against is not None and against.verdict == Verdict.SLOWER:
             # never lose to an engine that a user could pick: she is offered that engine instead
-            bench.context.events.emit("benchmarking", f"{winner.name} is slower than {rival.name}, which is offered instead")
+            bench.context.events.emit(
+                "benchmarking", f"{winner.name} is slower than {rival.name}, which is offered instead"
+            )
             winner, rival, outcome = rival, None, _peer_as_winner(outcome)
     _file(bench, winner, rival or winner, rival is not None, outcome)
     return Judged(winner, peer, settings, outcome.noise_floor, outcome.notes, outcome.load_averages)
@@ -97,7 +108,10 @@ def _file(bench: Bench, winner: Candidate, peer: Candidate, peer_measured: bool,
 
 
 def _renamed(comparison: Comparison, names: dict[str, str]) -> Comparison:
-    update = {"base": names.get(comparison.base, comparison.base), "other": names.get(comparison.other, comparison.other)}
+    update = {
+        "base": names.get(comparison.base, comparison.base),
+        "other": names.get(comparison.other, comparison.other),
+    }
     return comparison.model_copy(update=update)
 
 
@@ -216,7 +230,8 @@ def _in_words(bench: Bench) -> str:
     if over is not None and peer is not None:
         told = {Verdict.FASTER: "faster than", Verdict.SAME: "as fast as", Verdict.SLOWER: "slower than"}
         relation = told.get(over.verdict, "not to be told apart from")
-        tail = f"; {relation} the best peer {peer.name} ({over.speedup:.2f}x [{over.interval.low:.2f}, {over.interval.high:.2f}])"
+        figures = f"{over.speedup:.2f}x [{over.interval.low:.2f}, {over.interval.high:.2f}]"
+        tail = f"; {relation} the best peer {peer.name} ({figures})"
     elif peer is not None and answer.winner == peer.name:
         tail = f"; the best engine by itself ({peer.name}) is what is offered: no rewrite beat it"
     return words[same.verdict] + tail + "."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 from optimizer import inputs
 from optimizer.benchmarking.bursts import Draw, Entrant
@@ -17,7 +18,6 @@ from optimizer.verifying.verify import Verifier
 
 STATUS_OF_ERROR = {
     "compiling:user:unsupported": EvaluationStatus.UNSUPPORTED_BY_BACKEND,
-    "compiling:user:compile-error": EvaluationStatus.COMPILE_ERROR,
     "compiling:ours:compile-error": EvaluationStatus.COMPILE_ERROR,
     "compiling:user:refused": EvaluationStatus.REFUSED,
     "child:user:out-of-memory": EvaluationStatus.OUT_OF_MEMORY,
@@ -62,6 +62,7 @@ class Evaluator:
         self._rng = bench.context.rng(3)
         self._draw = drawing(bench, 4)
         self._baseline: Entrant | None = None
+        self._best: dict[str, Any] | None = None
 
     def evaluate(self, candidate: Candidate) -> Evaluation:
         """Files the evaluation with the answer and returns it. Raises only what ends the whole run."""
@@ -70,6 +71,7 @@ class Evaluator:
         events = self.bench.context.events
         if evaluation.status == EvaluationStatus.PASSED:
             assert evaluation.performance is not None
+            self._note_best(candidate.name, evaluation.screened_speedup or 0.0)
             text = f"{evaluation.performance.median_ms:.2f} ms, {evaluation.screened_speedup:.2f}x in the screening"
             events.emit(
                 "benchmarking",
@@ -77,10 +79,19 @@ class Evaluator:
                 candidate=candidate.name,
                 speedup=evaluation.screened_speedup,
                 median_ms=evaluation.performance.median_ms,
+                best=self._best,
             )
         else:
-            events.emit("verifying", f"{candidate.name}: {evaluation.status.value}: {evaluation.reason}", candidate=candidate.name)
+            events.emit(
+                "verifying",
+                f"{candidate.name}: {evaluation.status.value}: {evaluation.reason}",
+                candidate=candidate.name,
+            )
         return evaluation
+
+    def _note_best(self, name: str, speedup: float) -> None:
+        if self._best is None or speedup > self._best["speedup"]:
+            self._best = {"name": name, "speedup": round(speedup, 3)}
 
     def _evaluate(self, candidate: Candidate) -> Evaluation:
         events = self.bench.context.events
@@ -92,9 +103,11 @@ class Evaluator:
             return failed(candidate, error)
         with loaded.child as child:
             try:
-                with events.stage("verifying", f"Verifying {candidate.name} against float64", candidate.name):
-                    with self.bench.reference_awake():
-                        verification = self.verifier.verify(child, Plan.of(candidate).precision_name)
+                with (
+                    events.stage("verifying", f"Verifying {candidate.name} against float64", candidate.name),
+                    self.bench.reference_awake(),
+                ):
+                    verification = self.verifier.verify(child, Plan.of(candidate).precision_name)
                 if not verification.passed:
                     return Evaluation(
                         candidate=candidate,

@@ -1,4 +1,4 @@
-"""Purpose `inspect`: what is in the upload, how it may be called, and which rewrites its graph invites. Times nothing."""
+"""Purpose `inspect`: what is in the upload, how it may be called, which rewrites its graph invites. Times nothing."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def check_of(bench: Bench, candidate: Candidate) -> Check:
 
 
 def final_screening(bench: Bench, candidates: Sequence[Candidate], settings: RuntimeSettings) -> dict[str, float]:
-    """All finalists interleaved in one set of fresh processes: speedup over the baseline by name. Chooses, judges nothing."""
+    """All finalists interleaved in one set of fresh processes: speedups over the baseline. Chooses, judges nothing."""
     starts: dict[str, Any] = {c.name: starter(bench, c) for c in candidates}
     starts[BASELINE] = starter(bench, bench.baseline(settings))
     measured = measure_set(
@@ -52,7 +52,9 @@ def final_screening(bench: Bench, candidates: Sequence[Candidate], settings: Run
         rounds=FINAL_ROUNDS,
         checks={c.name: check_of(bench, c) for c in candidates},
     )
-    return {c.name: float(np.exp(measured.log_speedup(BASELINE, c.name))) for c in candidates if c.name in measured.entrants}
+    return {
+        c.name: float(np.exp(measured.log_speedup(BASELINE, c.name))) for c in candidates if c.name in measured.entrants
+    }
 
 
 def judge_winner(

@@ -151,9 +151,7 @@ def _leader(answer: Answer) -> Candidate | None:
     return _leader_or_none(answer)
 
 
-def _leave_one_out(
-    bench: Bench, planner: Planner, leader: Candidate | None
-) -> list[tuple[list[Step], Candidate]]:
+def _leave_one_out(bench: Bench, planner: Planner, leader: Candidate | None) -> list[tuple[list[Step], Candidate]]:
     """The best rewritten candidate's variants, built side by side; those that cannot be built are left out."""
     if leader is None or leader.peer:
         rewritten = [e.candidate for e in _passed(bench.answer) if not e.candidate.peer]
@@ -162,16 +160,18 @@ def _leave_one_out(
         return []
     variants = planner.leave_one_out(leader)
     left = bench.context.remaining_s() - JUDGING_SHARE * bench.context.spec.policy.budget_s
-    with bench.context.events.stage("compiling", f"Building {leader.name} without each of its rewrites in turn"):
-        with ThreadPoolExecutor(max_workers=max(1, min(bench.context.threads, 4))) as pool:
-            builds = {c.name: pool.submit(_built, bench, c) for _, c in variants}
-            deadline = time.monotonic() + max(left, 0.0)
-            for future in builds.values():
-                try:
-                    future.result(timeout=max(deadline - time.monotonic(), 0.0))
-                except TimeoutError:
-                    for other in builds.values():
-                        other.cancel()
+    with (
+        bench.context.events.stage("compiling", f"Building {leader.name} without each of its rewrites in turn"),
+        ThreadPoolExecutor(max_workers=max(1, min(bench.context.threads, 4))) as pool,
+    ):
+        builds = {c.name: pool.submit(_built, bench, c) for _, c in variants}
+        deadline = time.monotonic() + max(left, 0.0)
+        for future in builds.values():
+            try:
+                future.result(timeout=max(deadline - time.monotonic(), 0.0))
+            except TimeoutError:
+                for other in builds.values():
+                    other.cancel()
     kept = []
     for steps, candidate in variants:
         if builds[candidate.name].cancelled():
@@ -194,7 +194,9 @@ def _finals(
         return None, None
     best = passed[0].screened_speedup or 1.0
     peers = [e.candidate for e in passed if e.candidate.peer][:PEER_FINALISTS]
-    ours = [e.candidate for e in passed if not e.candidate.peer and (e.screened_speedup or 0) >= NEAR * best][:FINALISTS]
+    ours = [e.candidate for e in passed if not e.candidate.peer and (e.screened_speedup or 0) >= NEAR * best][
+        :FINALISTS
+    ]
     variants = [candidate for _, candidate in without]
     with bench.context.events.stage("benchmarking", "Choosing among the finalists, all interleaved in fresh processes"):
         speedups = judging.final_screening(bench, [*ours, *variants, *peers], settings)
@@ -203,10 +205,9 @@ def _finals(
     peer = max((c for c in peers if c.name in speedups), key=lambda c: speedups[c.name], default=None)
     order = sorted([*ours, *variants, *peers], key=lambda c: -speedups.get(c.name, 0.0))
     for candidate in order:
-        if candidate.name not in bench.answer.evaluations:
-            # a variant that leads has not been verified yet: nothing wrong is ever offered
-            if not _verified(bench, candidate, settings):
-                continue
+        # a variant that leads has not been verified yet: nothing wrong is ever offered
+        if candidate.name not in bench.answer.evaluations and not _verified(bench, candidate, settings):
+            continue
         return candidate, peer
     return None, peer
 

@@ -90,7 +90,9 @@ def ready_toolchain(context: RunContext) -> None:
     """The compile cache of this host, seeded by a trusted child when it is not there yet."""
 
     def announced(spec: Any) -> Child:
-        context.events.emit("compiling", "Preparing this machine's C++ toolchain cache (once per machine, about a minute)")
+        context.events.emit(
+            "compiling", "Preparing this machine's C++ toolchain cache (once per machine, about a minute)"
+        )
         return start(spec)
 
     cache = toolchain_cache(announced)

@@ -1,4 +1,4 @@
-"""Purpose `replay`: exactly the steps of a recipe on another model: precondition, verification, measurement, outcome."""
+"""Purpose `replay`: exactly the steps of a recipe on another model: precondition, verification, measurement."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from optimizer.coordinator import deliver
 from optimizer.coordinator.answer import Answer
 from optimizer.coordinator.context import RunContext
 from optimizer.coordinator.evaluate import evaluator
-from optimizer.coordinator.prepare import Bench, make_verifier, prepare, ready_toolchain
+from optimizer.coordinator.prepare import Bench, conditions, make_verifier, prepare, ready_toolchain
 from optimizer.coordinator.workshop import Plan
 from optimizer.errors import FuseworksError, catalogue
 from optimizer.recipe import Machine, Recipe, as_document, check_graph, check_target, digest, load_recipe
@@ -30,7 +30,7 @@ catalogue(
 
 
 def replay(context: RunContext, answer: Answer) -> None:
-    """Raises FuseworksError `replay:user:does-not-apply` before anything was compiled, `replay:user:not-accepted` after."""
+    """Raises FuseworksError `replay:user:does-not-apply` before compiling, `replay:user:not-accepted` after."""
     if context.spec.recipe is None:
         raise FuseworksError("run:usage:spec", text="a replay needs a recipe", place="recipe")
     recipe = load_recipe(Path(context.spec.recipe))
@@ -64,7 +64,7 @@ def _replay(bench: Bench, recipe: Recipe) -> None:
     if evaluation.status != EvaluationStatus.PASSED:
         raise FuseworksError("replay:user:not-accepted", name=name, reason=f"{evaluation.status}: {evaluation.reason}")
     judgement = deliver.judged(bench, candidate, None, plan.settings, deadline=context.deadline(0.0))
-    answer.conditions = deliver.conditions(context, judgement.settings)
+    answer.conditions = conditions(context, judgement.settings)
     same = answer.same_settings
     assert same is not None
     wanted = recipe.accept.min_speedup

@@ -12,11 +12,12 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from optimizer.coordinator import compare, inspect, optimize, replay
+from optimizer.coordinator import compare, deliver, inspect, optimize, replay
 from optimizer.coordinator.answer import Answer
 from optimizer.coordinator.context import RunContext, default_threads, seed_of
 from optimizer.coordinator.events import Emitter, Sink
 from optimizer.errors import FuseworksError
+from optimizer.reporting.report import write_report
 from optimizer.result import Result, RunStatus
 from optimizer.spec import Purpose, RunSpec
 
@@ -45,6 +46,9 @@ def execute(spec: RunSpec, sink: Sink) -> Result:
         raise
     finally:
         shutil.rmtree(work, ignore_errors=True)
+    if result.comparisons:
+        report = write_report(result, out, samples=answer.latencies())
+        result.artifacts.append(deliver.artifact("report", report))
     _write(result, out)
     events.emit("finished", result.summary, status=result.status.value)
     return result

@@ -15,7 +15,16 @@ from optimizer.coordinator.context import BUILD_TIMEOUT_S, LOAD_TIMEOUT_S, RunCo
 from optimizer.errors import FuseworksError
 from optimizer.result import Candidate, Rewrite
 from optimizer.sandbox import Child
-from optimizer.spec import BackendStep, PassStep, PrecisionStep, RuntimeSettings, RuntimeStep, dump_step
+from optimizer.spec import (
+    BackendStep,
+    PassStep,
+    Precision,
+    PrecisionStep,
+    RuntimeSettings,
+    RuntimeStep,
+    Step,
+    dump_step,
+)
 
 
 @dataclass(frozen=True)
@@ -44,12 +53,12 @@ class Plan:
         return cls(settings, tuple(passes), precision, backend)
 
     @property
-    def precision_name(self) -> str:
+    def precision_name(self) -> Precision:
         return self.precision.precision if self.precision else "float32"
 
     def build_key(self) -> str:
         """Everything that decides the artifact: not the settings of the process."""
-        steps = [*self.passes, *([self.precision] if self.precision else []), self.backend]
+        steps: list[Step] = [*self.passes, *([self.precision] if self.precision else []), self.backend]
         return json.dumps([dump_step(step) for step in steps], sort_keys=True)
 
 
@@ -101,7 +110,9 @@ class Workshop:
                 self._rewritten[key] = self._rewrite(passes)
                 if passes is None:
                     # the passes that applied, by themselves, give this very graph
-                    applied = (PassStep(pass_=r.pass_, options=r.options) for r in self._rewritten[key].rewrites if r.applied)
+                    applied = (
+                        PassStep(pass_=r.pass_, options=r.options) for r in self._rewritten[key].rewrites if r.applied
+                    )
                     self._rewritten.setdefault(_steps_key(tuple(applied)), self._rewritten[key])
         return self._rewritten[key]
 
@@ -179,20 +190,26 @@ class Workshop:
         inputs: dict[str, Path] = {"model": built.model}
         if built.folder is not None:
             inputs["artifact"] = built.folder
-        as_uploaded = self.captured.weights is not None and built.plan.backend.backend == "eager" and not built.plan.passes
+        as_uploaded = (
+            self.captured.weights is not None and built.plan.backend.backend == "eager" and not built.plan.passes
+        )
         if as_uploaded:
             inputs["upload"] = self.captured.upload
             assert self.captured.weights is not None
             inputs["weights"] = self.captured.weights
         child = self.context.child(name, inputs, settings)
         try:
+            paths: dict[str, Any] = {
+                name: child.path(name) if name in inputs else None
+                for name in ("artifact", "model", "upload", "weights")
+            }
             reply = child.call(
                 "compiling.load",
                 timeout_s=LOAD_TIMEOUT_S,
                 backend=built.plan.backend.backend,
                 options=built.plan.backend.options,
                 precision=dump_step(built.plan.precision) if built.plan.precision else None,
-                **{name: child.path(name) if name in inputs else None for name in ("artifact", "model", "upload", "weights")},
+                **paths,
                 upload_format=self.captured.upload_format,
                 seed=self.context.seed,
                 format=self.captured.format,

@@ -42,7 +42,12 @@ class Lookup:
 def find_lookups(graph: Graph, refuse: Refuse) -> list[Lookup]:
     """In graph order; lookups that no pass can use are refused with the reason."""
     found = []
-    for node in graph.operations(aten.embedding, aten.embedding_bag):
+    for node in graph.nodes:
+        if getattr(node.target, "overloadpacket", None) not in (aten.embedding, aten.embedding_bag):
+            continue
+        if node in graph.tainted:
+            refuse(node, "the table or the ids are written in place (max_norm renormalises the table)")
+            continue
         lookup = _lookup(graph, node) if graph.is_op(node, aten.embedding) else _bag(graph, node)
         if isinstance(lookup, str):
             refuse(node, lookup)
@@ -54,7 +59,7 @@ def find_lookups(graph: Graph, refuse: Refuse) -> list[Lookup]:
 def _weight(graph: Graph, node: object) -> torch.Tensor | str:
     value = graph.constant_value(node)
     if value is None:
-        return "the table is not constant (computed, or renormalised by max_norm)"
+        return "the table is not constant"
     return value
 
 

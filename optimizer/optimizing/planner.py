@@ -90,7 +90,9 @@ class Planner:
         """bfloat16, where the policy allows it and the processor has it."""
         wanted = "bfloat16" in self.facts.policy.precisions
         candidates = [
-            self._candidate(backend, passes, precision="bfloat16", why="bfloat16 is allowed by the policy", peer=not passes)
+            self._candidate(
+                backend, passes, precision="bfloat16", why="bfloat16 is allowed by the policy", peer=not passes
+            )
             for passes in ([self.passes(), ()] if self.passes() else [()])
             for backend in self._usable(("openvino", "aot_inductor", "inductor"))
         ]
@@ -106,7 +108,9 @@ class Planner:
         steps = [step for step in best.steps if not isinstance(step, RuntimeStep)]
         if len(steps) == len(best.steps):
             return None
-        return Candidate(name=f"{best.name} - runtime settings", steps=steps, why="what the settings give", peer=best.peer)
+        return Candidate(
+            name=f"{best.name} - runtime settings", steps=steps, why="what the settings give", peer=best.peer
+        )
 
     def leave_one_out(self, best: Candidate) -> list[tuple[list[Step], Candidate]]:
         """The leader without each of its rewrites in turn; the tidying ones, which only prepare others, go together.
@@ -122,7 +126,9 @@ class Planner:
         for group in [*groups, *([tidying] if tidying else [])]:
             label = "tidying" if group is tidying else group[0].pass_
             rest = [step for step in best.steps if step not in group]
-            out.append((list(group), Candidate(name=f"{best.name} - {label}", steps=rest, why=f"what {label} gives by itself")))
+            out.append(
+                (list(group), Candidate(name=f"{best.name} - {label}", steps=rest, why=f"what {label} gives by itself"))
+            )
         return out
 
     def passes(self) -> tuple[PassStep, ...]:
@@ -159,7 +165,9 @@ class Planner:
             steps.append(PrecisionStep(precision="bfloat16"))
         steps.append(BackendStep(backend=backend, options=dict(options or {})))
         label = backend + "".join(f" {k}={v}" for k, v in (options or {}).items())
-        name = " + ".join([label, *(["bfloat16"] if precision == "bfloat16" else []), *(["rewrites"] if passes else [])])
+        name = " + ".join(
+            [label, *(["bfloat16"] if precision == "bfloat16" else []), *(["rewrites"] if passes else [])]
+        )
         return Candidate(name=name, steps=steps, peer=peer, why=why)
 
 

@@ -16,7 +16,7 @@ from functools import cache
 from optimizer.errors import FuseworksError
 from optimizer.sandbox import errors as _errors  # noqa: F401  its ids must be in the catalogue
 from optimizer.sandbox import landlock, layout, staging
-from optimizer.sandbox.launch import NAMES, Mode, launch
+from optimizer.sandbox.launch import NAMES, Mode, launch, printed_so_far
 from optimizer.sandbox.spec import ChildSpec
 
 CONFINEMENTS: tuple[Mode, ...] = ("bubblewrap", "landlock")
@@ -53,28 +53,17 @@ def reason_against(mode: Mode) -> str | None:
         launched = launch(ChildSpec("probe"), mode, _say_word)
     except (OSError, RuntimeError) as error:
         return str(error)
-    os.set_blocking(launched.log_fd, False)
     poll = select.poll()
     poll.register(launched.wire, select.POLLIN)
     said = launched.wire.recv(16) if poll.poll(TRY_S * 1000) else b""
     launched.close()
-    printed = _read_all(launched.log_fd)
+    printed = printed_so_far(launched.log_fd)
     os.close(launched.log_fd)
-    if said == WORD:
-        return None
-    lines = printed.strip().splitlines()
-    return f"a child did not start: {lines[-1] if lines else 'it printed nothing'}"
+    return None if said == WORD else f"a child did not start: {printed.splitlines()[-1:] or '(it printed nothing)'}"
 
 
 def _say_word(fd: int, paths: Mapping[str, str]) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", f"import os; os.write({fd}, {WORD!r})"]
-
-
-def _read_all(fd: int) -> str:
-    try:
-        return os.read(fd, 1 << 16).decode(errors="replace")
-    except BlockingIOError:
-        return ""
 
 
 def choose() -> Mode:

@@ -284,9 +284,15 @@ def _first_pid(info_fd: int, process: subprocess.Popen[bytes], log_fd: int) -> i
     except (ValueError, KeyError, TypeError) as error:
         process.kill()
         process.wait()
-        os.set_blocking(log_fd, False)
-        printed = os.read(log_fd, 4000).decode(errors="replace")
-        raise RuntimeError(f"bubblewrap did not start: {printed.strip()}") from error
+        raise RuntimeError(f"bubblewrap did not start: {printed_so_far(log_fd)}") from error
+
+
+def printed_so_far(log_fd: int) -> str:
+    os.set_blocking(log_fd, False)
+    try:
+        return os.read(log_fd, 1 << 16).decode(errors="replace").strip()
+    except BlockingIOError:
+        return "(it printed nothing)"
 
 
 def _signal(fd: int, number: int) -> None:

@@ -77,7 +77,7 @@ class Verifier:
         pooled, seconds = self._pooled()
         base = ask(baseline, [question.arrays for question in pooled], timeout_s=self.timeout_s)
         truth_bytes = sum(array.nbytes for array in pooled[0].truth)
-        growth = min(64.0, max(2.0, min(EDGE_SECONDS / max(seconds, 1e-4), EDGE_TRUTH_BYTES / max(truth_bytes, 1))))
+        growth = min(64.0, max(8.0, min(EDGE_SECONDS / max(seconds, 1e-4), EDGE_TRUTH_BYTES / max(truth_bytes, 1))))
         edges = [
             Question(e.name, e.kind, e.arrays, items(self.workload, e.sizes), e.amplifies)
             for e in edge_sets(self.workload, self.rng, max_growth=growth)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from optimizer.sandbox.choose import CONFINEMENTS
 from optimizer.sandbox.launch import Mode
 from tests.hostile.support import offered, usable
+
+HERE = Path(__file__).parent
 
 
 @pytest.fixture(params=CONFINEMENTS)
@@ -20,3 +24,9 @@ def any_mode() -> Mode:
     if not modes:
         pytest.skip("this machine offers no sandbox")
     return modes[0]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.hostile)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ from tests.hostile.support import usable
 
 ROOT = Path(__file__).resolve().parents[2]
 ORDINARY_UID = 54_321
+# what the other uid or the other confinement can change; the rest is the coordinator's own side
+TELLING = "written or secret or right or torch or signals or daemon or coordinator or closed or many or disk or scratch"
 BECOME = "import os, sys; u = int(sys.argv[1]); os.setgroups([]); os.setresgid(u, u, u); os.setresuid(u, u, u)"
 BECOME += "; os.execv(sys.argv[2], sys.argv[2:])"
 
@@ -56,7 +59,13 @@ def run_tests(uid: int, files: list[str], words: str) -> str:
     pytest_argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests, "-k", words]
     argv = [*view(), sys.executable, "-c", BECOME, str(uid), *pytest_argv]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/", "PYTEST_ADDOPTS": ""}
-    done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=900, check=False)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o711)
+        os.mkdir(f"{folder}/own")
+        os.chown(f"{folder}/own", uid, uid)
+        os.chmod(f"{folder}/own", 0o711)
+        environment["TMPDIR"] = f"{folder}/own"
+        done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=900, check=False)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     summary = done.stdout.strip().splitlines()[-1]
     assert " passed" in summary
@@ -64,16 +73,18 @@ def run_tests(uid: int, files: list[str], words: str) -> str:
 
 
 def test_an_ordinary_user_is_as_safe_under_bubblewrap() -> None:
-    summary = run_tests(ORDINARY_UID, ["test_reach.py", "test_processes.py"], "bubblewrap and not torch")
+    summary = run_tests(ORDINARY_UID, ["test_reach.py", "test_processes.py"], f"bubblewrap and ({TELLING})")
     assert "skipped" not in summary or "1 skipped" in summary  # the one about root's uids
 
 
 def test_an_ordinary_user_is_as_safe_under_landlock() -> None:
-    summary = run_tests(ORDINARY_UID, ["test_reach.py", "test_processes.py", "test_resources.py"], "landlock")
+    summary = run_tests(
+        ORDINARY_UID, ["test_reach.py", "test_processes.py", "test_resources.py"], f"landlock and ({TELLING})"
+    )
     assert "skipped" not in summary or "1 skipped" in summary
 
 
 def test_root_is_as_safe_under_landlock() -> None:
     if reason_against("landlock") is None:
         pytest.skip("Landlock is offered to this very process: its tests have run")
-    run_tests(0, ["test_reach.py", "test_processes.py"], "landlock and not torch")
+    run_tests(0, ["test_reach.py", "test_processes.py"], f"landlock and ({TELLING})")

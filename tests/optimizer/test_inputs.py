@@ -218,6 +218,14 @@ def test_a_length_grows_by_the_root_of_what_a_batch_may() -> None:
     assert {"batch": 1, "time": 4} in sizes
 
 
+def test_integers_that_are_zero_or_one_are_taken_for_a_mask() -> None:
+    spec = workload(ids(below=2), {"name": "tokens", "dtype": "int64", "shape": ["batch", 4], "values": {"below": 9}})
+    edges = {e.name: e for e in edge_sets(spec, np.random.default_rng(0))}
+    half = edges["fully masked rows"].arrays[0]
+    assert not half[::2].any() and half[1::2].any()
+    assert (edges["largest ids"].arrays[1] == 8).all()
+
+
 def test_a_static_workload_without_ids_or_masks_has_value_edges_only() -> None:
     spec = Workload.model_validate({"inputs": [{"name": "x", "dtype": "float32", "shape": [8, 2]}]})
     assert [e.name for e in edge_sets(spec, np.random.default_rng(0))] == ["zeros", "small values", "large values"]

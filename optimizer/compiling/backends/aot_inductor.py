@@ -85,8 +85,9 @@ class AotInductor(Backend):
 def _metadata(package: Path) -> dict[str, str]:
     from torch._C import _aoti
 
+    loader: Any = _aoti.AOTIModelPackageLoader  # torch's stubs leave this method out
     try:
-        found: dict[str, str] = dict(_aoti.AOTIModelPackageLoader.load_metadata_from_package(str(package), "model"))
+        found: dict[str, str] = dict(loader.load_metadata_from_package(str(package), "model"))
     except RuntimeError as error:
         raise FuseworksError("compiling:ours:artifact", text=str(error)[:1000]) from error
     return {key.removeprefix("AOTI_").lower(): value for key, value in found.items() if key.startswith("AOTI_")}

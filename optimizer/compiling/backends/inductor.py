@@ -74,7 +74,8 @@ class Inductor(Backend):
             raise FuseworksError(
                 "compiling:user:refused",
                 engine=self.title,
-                text=f"it compiled {compiles} times over {len(sizes)} sizes of the workload ({options.max_compiles} allowed)",
+                text=f"it compiled {compiles} times over {len(sizes)} sizes of the workload, "
+                f"and {options.max_compiles} are allowed",
                 remedy="Serve fewer sizes, pad to fixed ones, or use aot_inductor, which compiles once.",
             )
         import os

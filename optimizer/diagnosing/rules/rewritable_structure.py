@@ -9,7 +9,6 @@ from optimizer.optimizing.planner import TIDYING
 from optimizer.result import Finding
 
 
-
 @register_rule
 class RewritableStructure(Rule):
     name = "rewritable_structure"

@@ -83,3 +83,10 @@ def say(session, request, arrays):
 def where(session, request, arrays):
     paths = {"cwd": os.getcwd(), "executable": sys.executable, "path": sys.path, "home": str(Path.home())}
     return {**paths, "environment": dict(os.environ)}, []
+
+
+@harmless
+def report(session, request, arrays):
+    for number in range(3):
+        session.progress("step", number=number)
+    return {}, []

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from optimizer.capturing.inspector import inspect_upload
 from optimizer.capturing.torch_module import load_module
+from optimizer.result import Inspection
 from optimizer.sandbox import ChildFailed, ChildSpec, start
 from optimizer.spec import Workload
 from tests.optimizer.capturing.uploads import line_of, module
@@ -33,13 +35,16 @@ def test_a_child_hands_over_graph_weights_workload_and_inspection(trusted: bool,
             timeout_s=120,
             collect=out,
             upload=child.path("upload"),
-            format="py",
+            format=inspect_upload(path).format,
             workload=None,
             seed=3,
         )
     workload = Workload.model_validate(reply.fields["workload"])
     assert workload.inputs[0].shape == ["batch", 3] and workload.dims["batch"].serve == [16]
-    assert reply.fields["inspection"]["parameters"] == 50 * 8 + 8 * 4 + 4
+    inspection = Inspection.model_validate(
+        {**reply.fields["inspection"], "format": "py", "sha256": "0", "size_bytes": 1}
+    )
+    assert inspection.parameters == 50 * 8 + 8 * 4 + 4 and inspection.operations["aten.linear"] == 1
     assert sorted(p.name for p in out.iterdir()) == ["captured.pt2", "weights.safetensors"]
     built = load_module(path, "py", tmp_path, seed=9, weights=out / "weights.safetensors").module
     ids = torch.randint(0, 50, (5, 3))
@@ -57,22 +62,6 @@ def test_a_failure_crosses_the_wire_with_its_line_and_remedy(tmp_path: Path) -> 
     assert error.id == "capturing:user:data-dependent-branch"
     assert error.place == f"ranker.py:{line_of(path, 'if x.sum() > 0')}"
     assert "torch.where" in error.remedy
-
-
-def test_the_coordinator_captures_in_one_call(tmp_path: Path) -> None:
-    """Through the inspector, the sandbox and the result's own schema."""
-    from optimizer.capturing.inspector import inspect_upload
-    from optimizer.result import Inspection
-
-    path = module(tmp_path, BODY, inputs=IDS)
-    info = inspect_upload(path)
-    with start(ChildSpec(name="capture", inputs={"upload": path})) as child:
-        upload = child.path("upload")
-        reply = child.call(
-            "capturing.capture", timeout_s=120, collect=tmp_path / "out", upload=upload, format=info.format, seed=3
-        )
-    document = {**reply.fields["inspection"], "format": "py", "sha256": info.sha256, "size_bytes": info.size_bytes}
-    assert Inspection.model_validate(document).operations["aten.linear"] == 1
 
 
 def test_what_a_module_prints_does_not_disturb_the_protocol(tmp_path: Path) -> None:

@@ -178,6 +178,24 @@ def test_a_workload_that_does_not_fit_the_model_is_refused(inputs: object, text:
     assert text in caught.value.message
 
 
+def test_inputs_that_cannot_be_drawn_are_refused_with_the_line_that_fails(tmp_path: Path) -> None:
+    body = """
+def __init__(self):
+    super().__init__()
+    self.bag = nn.EmbeddingBag(50, 4)
+
+def forward(self, values, offsets):
+    return self.bag(values, offsets)
+"""
+    inputs = "[torch.randint(0, 50, (20,)), torch.tensor([0, 3, 5, 9, 9, 15])]"
+    path = module(tmp_path, body, inputs=inputs)
+    with pytest.raises(FuseworksError) as caught:
+        capture(path, tmp_path / "s")
+    at = f"model.py:{line_of(path, 'return self.bag(values')}"
+    assert (caught.value.id, caught.value.place) == ("capturing:user:drawn-inputs", at)
+    assert "offsets[0] has to be 0" in caught.value.message and "bags" in caught.value.remedy
+
+
 def test_inputs_in_another_order_than_forwards_are_refused(tmp_path: Path) -> None:
     path = module(tmp_path, "def forward(self, a, b):\n    return a - b", inputs="[torch.ones(2), torch.ones(2)]")
     asked = {"inputs": [{"name": n, "dtype": "float32", "shape": [2]} for n in "ba"]}

@@ -1,4 +1,4 @@
-"""The rewrite to bfloat16: inputs and outputs keep their dtypes, what is named stays float32, and it stays near float32."""
+"""The rewrite to bfloat16: inputs and outputs keep their dtypes, what is named stays float32, values stay near."""
 
 from __future__ import annotations
 

@@ -76,6 +76,7 @@ def test_aot_inductor_answers_as_eager_without_compiler_or_probe_where_it_loads(
     assert log.read_text() == before
     assert ahead_of_time.reply is not None
     details = ahead_of_time.reply.fields["details"]
+    assert details["headers_made"] == 0, "the seeded headers were not found under confinement"
     assert details["entry"] == "model.pt2" and details["built_for"]["device_key"] == "cpu"
 
 
@@ -88,7 +89,7 @@ def test_a_package_for_another_processor_is_refused(ahead_of_time: Built, monkey
     context = Context(WORKLOAD, 1, "cpu", Path("."), "pt2", ahead_of_time.model)
     metadata = aot_inductor._metadata(ahead_of_time.folder / "model.pt2")
     monkeypatch.setattr(machine, "cpu_isa", lambda: [])
-    with pytest.raises(FuseworksError, match="no .*fma") as caught:
+    with pytest.raises(FuseworksError, match=r"no .*fma") as caught:
         aot_inductor._refuse_other_machine(metadata, context)
     assert caught.value.id == "compiling:user:other-machine"
     with pytest.raises(FuseworksError, match="sparc"):

@@ -13,20 +13,20 @@ def rewrite(name, *, applied=1, numerics="exact"):
 
 
 def planner(**changes):
-    facts = dict(
-        format="pt2",
-        baseline_backend="eager",
-        backends={"eager": None, "aot_inductor": None, "openvino": None, "onnxruntime": "not installed"},
-        rewrites=[
+    facts = {
+        "format": "pt2",
+        "baseline_backend": "eager",
+        "backends": {"eager": None, "aot_inductor": None, "openvino": None, "onnxruntime": "not installed"},
+        "rewrites": [
             rewrite("remove_noops"),
             rewrite("merge_embedding_tables", numerics="exact"),
             rewrite("split_target_attention", numerics="reassociates"),
             rewrite("fold_batch_norm", applied=0),
         ],
-        settings=TUNED,
-        policy=Policy(),
-        bfloat16_refusal=None,
-    )
+        "settings": TUNED,
+        "policy": Policy(),
+        "bfloat16_refusal": None,
+    }
     return Planner(Facts(**{**facts, **changes}))
 
 
@@ -96,12 +96,20 @@ def test_without_settings_keeps_everything_but_the_runtime_step():
     bare = plan.without_settings(best)
     assert bare is not None
     assert bare.steps == best.steps[1:]
-    assert planner(settings=RuntimeSettings()).without_settings(planner(settings=RuntimeSettings()).rewritten()[0]) is None
+    assert (
+        planner(settings=RuntimeSettings()).without_settings(planner(settings=RuntimeSettings()).rewritten()[0]) is None
+    )
 
 
 def test_candidate_names_are_unique():
     plan = planner(policy=Policy(precisions=["float32", "bfloat16"]))
-    candidates = [plan.baseline(), plan.baseline(RuntimeSettings()), *plan.peers(), *plan.rewritten(), *plan.low_precision()]
+    candidates = [
+        plan.baseline(),
+        plan.baseline(RuntimeSettings()),
+        *plan.peers(),
+        *plan.rewritten(),
+        *plan.low_precision(),
+    ]
     names = [c.name for c in candidates]
     assert len(set(names)) == len(names)
 
