@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
+import sysconfig
 from pathlib import Path
 
 COMPILERS = ("g++", "clang++", "c++")
 
 
-def cpp_compiler(path: str | None = None) -> str | None:
-    """The C++ compiler that Inductor will use: the first one on this PATH (null: the process's own).
+def cpp_compiler() -> str | None:
+    """The C++ compiler that Inductor will use: $CXX, else the first one on the PATH.
 
-    Not $CXX: a child's environment is scrubbed, so that it would be one compiler here and another there.
+    A child's environment is scrubbed: it sees the system's folders, and $CXX only when its spec passes it on.
     """
-    return next((found for name in COMPILERS if (found := shutil.which(name, path=path))), None)
+    wanted = os.environ.get("CXX")
+    names = (*([wanted] if wanted else []), *COMPILERS)
+    return next((found for name in names if (found := shutil.which(name))), None)
 
 
 def no_compiler() -> str | None:
     if cpp_compiler() is not None:
         return None
     return "there is no C++ compiler on the PATH: install g++ (Debian: apt install g++; Fedora: dnf install gcc-c++)"
+
+
+def no_python_headers() -> str | None:
+    header = Path(sysconfig.get_paths()["include"]) / "Python.h"
+    if header.exists():
+        return None
+    return f"{header} is missing: install the headers of this Python (Debian: apt install python3-dev)"
 
 
 def not_installed(package: str) -> str | None:

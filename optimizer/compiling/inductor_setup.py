@@ -28,7 +28,9 @@ def set_up(scratch: Path, toolchain: Path | None = None) -> Path:
     cache.mkdir(parents=True, exist_ok=True)
     compiler = cpp_compiler()
     if compiler is not None:
-        config.cpp.cxx = (None, Path(compiler).name)  # its name: a path would be part of every key
+        # its name, where that finds it: a path would be part of every key
+        name = Path(compiler).name
+        config.cpp.cxx = (None, name if shutil.which(name) == compiler else compiler)
     # workers import torch each, and a sandbox counts processes: one model's kernels do not pay for that
     config.compile_threads = 1
     if shutil.which("openssl") is None:  # Inductor calls it to key precompiled headers, and fails without

@@ -13,6 +13,7 @@ import torch
 
 import optimizer.compiling.errors  # noqa: F401
 from optimizer.children.session import Session
+from optimizer.compiling.availability import no_python_headers
 from optimizer.compiling.engine_errors import engine_errors
 from optimizer.compiling.inductor_setup import set_up, toolchain_files
 
@@ -35,8 +36,9 @@ def seed(session: Session) -> dict[str, Any]:
     session.progress("Compiling with AOTInductor")
     with engine_errors("The C++ toolchain"), torch.no_grad():
         _ahead_of_time(session.scratch)
-        session.progress("Compiling with torch.compile")
-        torch.compile(_Tiny().eval(), fullgraph=True)(torch.ones(4, 8))
+        if no_python_headers() is None:  # torch.compile needs them, AOTInductor does not
+            session.progress("Compiling with torch.compile")
+            torch.compile(_Tiny().eval(), fullgraph=True)(torch.ones(4, 8))
     files = toolchain_files(cache)
     for name, path in sorted(files.items()):
         session.send_file(name, path)

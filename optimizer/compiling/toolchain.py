@@ -13,7 +13,9 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +27,8 @@ from optimizer.errors import FuseworksError
 from optimizer.sandbox import Child, ChildSpec
 
 SEED_TIMEOUT_S = 300.0
-CHILD_PATH = "/usr/local/bin:/usr/bin:/bin"  # where a child looks for the compiler: the launcher sets it so
+LAYOUT = 2  # of the files and their keys; another one makes every cache anew
+UNUSED_DAYS = 30  # 450 MB each: one that no run has used for so long goes when another is made
 StartChild = Callable[[ChildSpec], Child]
 
 
@@ -45,7 +48,7 @@ def default_folder() -> Path:
 
 def toolchain_cache(start_child: StartChild, folder: Path | None = None) -> Toolchain | None:
     """The cache, seeded when it is not there; None where there is no compiler. Raises FuseworksError."""
-    if cpp_compiler(CHILD_PATH) is None:
+    if cpp_compiler() is None:
         return None
     folder = folder or default_folder()
     final = folder / f"toolchain-{toolchain_key()}"
@@ -54,6 +57,7 @@ def toolchain_cache(start_child: StartChild, folder: Path | None = None) -> Tool
         with open(folder / ".toolchain.lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # two runs at once seed once
             seeded_s = None if final.is_dir() else _seed(start_child, folder, final)
+            os.utime(final)
     except OSError as error:
         raise FuseworksError("compiling:ours:toolchain", text=str(error)) from error
     return Toolchain(final, sum(p.stat().st_size for p in final.iterdir()), seeded_s)
@@ -61,11 +65,14 @@ def toolchain_cache(start_child: StartChild, folder: Path | None = None) -> Tool
 
 def toolchain_key() -> str:
     """Everything that decides whether a probe or header is still right."""
-    compiler = cpp_compiler(CHILD_PATH)
-    assert compiler is not None
-    said = subprocess.run([compiler, "--version"], capture_output=True, text=True, timeout=30, check=False).stdout
+    compiler = cpp_compiler()
+    said = ""
+    if compiler is not None:
+        said = subprocess.run([compiler, "--version"], capture_output=True, text=True, timeout=30, check=False).stdout
     facts = {
         "compiler": [compiler, said],
+        "layout": LAYOUT,
+        "python": [sys.version, sys.base_prefix],
         "torch": importlib.metadata.version("torch"),
         "torch_at": str(importlib.metadata.distribution("torch").locate_file("torch")),  # header paths are in the flags
         "isa": machine.cpu_isa(),
@@ -93,6 +100,14 @@ def _seed(start_child: StartChild, folder: Path, final: Path) -> float:
         for path in partial.iterdir():
             path.chmod(0o644)
         partial.rename(final)
+        _remove_unused(folder)
         return float(reply.fields["seconds"])
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _remove_unused(folder: Path) -> None:
+    oldest = time.time() - UNUSED_DAYS * 86_400
+    for other in folder.glob("toolchain-*"):
+        if other.stat().st_mtime < oldest:
+            shutil.rmtree(other, ignore_errors=True)

@@ -25,18 +25,17 @@ def load_program(path: Path) -> ExportedProgram:
 
 
 def lowered(exported: ExportedProgram, context: Context) -> ExportedProgram:
-    """For a CPU: no operation of ours left that an engine cannot look into. A GPU keeps them: they launch a kernel."""
+    """For a CPU: no operation of ours left that an engine cannot look into. A GPU keeps them: they launch a kernel.
+
+    On a GPU all of the program is there, constants made inside the graph too.
+    """
     if context.device != "cpu":
-        return exported
+        from torch.export.passes import move_to_device_pass
+
+        return move_to_device_pass(exported, context.device)
     from kernels.lowering import lower_to_reference
 
     return lower_to_reference(exported)
-
-
-def module_of(exported: ExportedProgram, context: Context) -> torch.nn.Module:
-    """The program as a module on the context's device."""
-    module = exported.module()
-    return module.to(context.device) if context.device != "cpu" else module
 
 
 def contender_of(function: Any, exported: ExportedProgram, context: Context, **more: Any) -> TorchContender:

@@ -53,7 +53,7 @@ class Pass(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     summary: ClassVar[str]
-    numerics: Literal["exact", "reassociates"]
+    numerics: ClassVar[Literal["exact", "reassociates"]]
     order: ClassVar[int]
 
     class Options(PassOptions):

@@ -72,6 +72,7 @@ def run_tests(uid: int, files: list[str], words: str) -> str:
     return summary
 
 
+@pytest.mark.slow
 def test_an_ordinary_user_is_as_safe_under_bubblewrap() -> None:
     summary = run_tests(ORDINARY_UID, ["test_reach.py", "test_processes.py"], f"bubblewrap and ({TELLING})")
     assert "skipped" not in summary or "1 skipped" in summary  # the one about root's uids
@@ -84,6 +85,7 @@ def test_an_ordinary_user_is_as_safe_under_landlock() -> None:
     assert "skipped" not in summary or "1 skipped" in summary
 
 
+@pytest.mark.slow
 def test_root_is_as_safe_under_landlock() -> None:
     if reason_against("landlock") is None:
         pytest.skip("Landlock is offered to this very process: its tests have run")

@@ -38,7 +38,7 @@ class Eager(Backend):
 
     def load(self, artifact: Path | None, options: Any, context: Context) -> Contender:
         from optimizer.compiling.torch_contender import TorchContender
-        from optimizer.compiling.torch_program import contender_of, load_program, lowered, module_of
+        from optimizer.compiling.torch_program import contender_of, load_program, lowered
 
         built = artifact / ENTRY if artifact is not None and (artifact / ENTRY).exists() else None
         if built is None and context.upload is not None and context.upload_format in {"py", "zip"}:
@@ -48,4 +48,4 @@ class Eager(Backend):
             module = user.module.to(context.device)
             return TorchContender(module, context.workload, context.device, context.precision_name)
         exported = lowered(load_program(built or context.model), context)
-        return contender_of(module_of(exported, context), exported, context)
+        return contender_of(exported.module(), exported, context)

@@ -6,12 +6,14 @@ traces. Refuses a model that compiles again and again over its own sizes: in ser
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from optimizer.compiling.availability import gpu_unavailable, no_compiler
+from optimizer.compiling.availability import gpu_unavailable, no_compiler, no_python_headers
 from optimizer.compiling.base import Backend, BackendOptions, Context, end_sizes, register_backend, serving_sizes
 from optimizer.compiling.contender import Contender
 from optimizer.compiling.engine_errors import engine_errors
@@ -47,14 +49,14 @@ class Inductor(Backend):
         )
 
     def unavailable(self, target: str = "cpu") -> str | None:
-        return gpu_unavailable(target) or no_compiler()
+        return gpu_unavailable(target) or no_compiler() or no_python_headers()
 
     def prepare(self) -> None:
         import torch._dynamo
         import torch._inductor  # noqa: F401
 
     def build(self, model: Path, options: Any, context: Context, out: Path) -> dict[str, Any]:
-        import shutil
+        from torch._dynamo.exc import FailOnRecompileLimitHit
 
         from optimizer.compiling.inductor_setup import CACHE_VARIABLE, pack_cache
 
@@ -67,19 +69,14 @@ class Inductor(Backend):
         ]
         before = compile_count()
         with engine_errors(self.title):
-            for one in sizes:
-                contender.call(example(one))
+            for done, one in enumerate(sizes, 1):
+                try:
+                    contender.call(example(one))
+                except FailOnRecompileLimitHit:
+                    raise self._too_often(compile_count() - before + 1, done, options) from None
         compiles = compile_count() - before
         if compiles > options.max_compiles:
-            raise FuseworksError(
-                "compiling:user:refused",
-                engine=self.title,
-                text=f"it compiled {compiles} times over {len(sizes)} sizes of the workload, "
-                f"and {options.max_compiles} are allowed",
-                remedy="Serve fewer sizes, pad to fixed ones, or use aot_inductor, which compiles once.",
-            )
-        import os
-
+            raise self._too_often(compiles, len(sizes), options)
         pack_cache(Path(os.environ[CACHE_VARIABLE]), out / CACHE)
         return {
             "entry": ENTRY,
@@ -94,8 +91,6 @@ class Inductor(Backend):
         }
 
     def load(self, artifact: Path | None, options: Any, context: Context) -> Contender:
-        import os
-
         from optimizer.compiling.inductor_setup import CACHE_VARIABLE, unpack_cache, use_plain_headers
 
         if artifact is None:
@@ -114,13 +109,13 @@ class Inductor(Backend):
         import torch
         import torch._dynamo.config as dynamo
 
-        from optimizer.compiling.torch_program import contender_of, example_call, load_program, lowered, module_of
+        from optimizer.compiling.torch_program import contender_of, example_call, load_program, lowered
 
         dynamo.recompile_limit = options.max_compiles + 1  # one beyond: so that the count can show what is refused
         dynamo.fail_on_recompile_limit_hit = True  # else it would go on in eager without a word
         exported = lowered(load_program(model), context)
         compiled = torch.compile(
-            module_of(exported, context),
+            exported.module(),
             fullgraph=True,
             dynamic=None if options.shapes == "dynamic" else False,
             options=_inductor_options(options),
@@ -134,6 +129,14 @@ class Inductor(Backend):
             return staged
 
         return contender, example
+
+    def _too_often(self, compiles: int, sizes: int, options: Any) -> FuseworksError:
+        return FuseworksError(
+            "compiling:user:refused",
+            engine=self.title,
+            text=f"it compiles {compiles} times over {sizes} sizes of the workload, and {options.max_compiles} are allowed",
+            remedy="Serve fewer sizes, pad to fixed ones, or use aot_inductor, which compiles once.",
+        )
 
     def _refuse_cuda_graphs(self, options: Any, context: Context) -> None:
         if options.cuda_graphs and context.device != "cuda":

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import fx
@@ -31,7 +31,7 @@ class LastTokenPushdown(Pass):
     name = "last_token_pushdown"
     title = "Compute only the used position"
     summary = "Where one position of a sequence is used, the layers behind it run for that position only."
-    numerics: Literal["exact", "reassociates"] = "exact"
+    numerics: ClassVar[Literal["exact", "reassociates"]] = "exact"
     order = 80
 
     def apply(self, graph: Graph, options: Any, report: Report) -> None:

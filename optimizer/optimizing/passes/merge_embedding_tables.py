@@ -13,7 +13,7 @@ Not for tables that are written or renormalised (`max_norm`), bags with `padding
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -32,7 +32,7 @@ class MergeEmbeddingTables(Pass):
     name = "merge_embedding_tables"
     title = "Merge embedding tables"
     summary = "Lookups in several embedding tables of one width become one lookup in one table."
-    numerics: Literal["exact", "reassociates"] = "exact"
+    numerics: ClassVar[Literal["exact", "reassociates"]] = "exact"
     order = 90
 
     class Options(PassOptions):

@@ -6,7 +6,7 @@ larger GEMM. Not for layers whose inputs differ (an expert's second layer), nor 
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -24,7 +24,7 @@ class MergeParallelLinears(Pass):
     name = "merge_parallel_linears"
     title = "Merge parallel linear layers"
     summary = "Linear layers on the same input become one linear layer and views of its output."
-    numerics: Literal["exact", "reassociates"] = "exact"
+    numerics: ClassVar[Literal["exact", "reassociates"]] = "exact"
     order = 100
 
     class Options(PassOptions):

@@ -16,7 +16,7 @@ Not when the concatenation has other users, when its axis is not the features', 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -37,7 +37,7 @@ class SplitTargetAttention(Pass):
     name = "split_target_attention"
     title = "Split target attention's first layer"
     summary = "A linear layer over [q, k, q-k, q*k] becomes a small one over q, once a sample, and one over k."
-    numerics: Literal["exact", "reassociates"] = "reassociates"
+    numerics: ClassVar[Literal["exact", "reassociates"]] = "reassociates"
     order = 70
 
     class Options(PassOptions):

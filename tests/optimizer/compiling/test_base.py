@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from optimizer.compiling.availability import cpp_compiler, no_compiler
+from optimizer.compiling.availability import cpp_compiler, no_compiler, no_python_headers
 from optimizer.compiling.base import BACKENDS, end_sizes, plain_inputs, resolve, serving_sizes
 from optimizer.errors import FuseworksError
 from optimizer.spec import Workload
@@ -62,12 +63,21 @@ def test_engines_of_the_cpu_say_so_for_a_gpu() -> None:
 
 def test_without_a_compiler_the_compiling_backends_name_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("CXX", raising=False)
     assert cpp_compiler() is None
     assert "install g++" in (no_compiler() or "")
     for name in ("inductor", "aot_inductor"):
         assert "install g++" in (BACKENDS.get(name).unavailable() or "")
     for name in ("eager", "onnxruntime", "openvino"):
         assert BACKENDS.get(name).unavailable() is None
+
+
+def test_torch_compile_needs_the_headers_of_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("sysconfig.get_paths", lambda: {"include": str(tmp_path)})
+    assert "Python.h is missing: install" in (no_python_headers() or "")
+    if no_compiler() is None:
+        assert BACKENDS.get("inductor").unavailable() == no_python_headers()
+        assert BACKENDS.get("aot_inductor").unavailable() is None
 
 
 WORKLOAD = Workload.model_validate(

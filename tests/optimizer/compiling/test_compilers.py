@@ -12,7 +12,15 @@ import pytest
 from optimizer.compiling.toolchain import Toolchain, toolchain_cache
 from optimizer.errors import FuseworksError
 from optimizer.sandbox import Child, ChildSpec, start
-from tests.optimizer.compiling.support import Builder, Built, Loaded, assert_held, assert_right, counting_compiler
+from tests.optimizer.compiling.support import (
+    WORKLOAD,
+    Builder,
+    Built,
+    Loaded,
+    assert_held,
+    assert_right,
+    counting_compiler,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -84,7 +92,6 @@ def test_a_package_for_another_processor_is_refused(ahead_of_time: Built, monkey
     from optimizer import machine
     from optimizer.compiling.backends import aot_inductor
     from optimizer.compiling.base import Context
-    from tests.optimizer.compiling.support import WORKLOAD
 
     context = Context(WORKLOAD, 1, "cpu", Path("."), "pt2", ahead_of_time.model)
     metadata = aot_inductor._metadata(ahead_of_time.folder / "model.pt2")
@@ -125,8 +132,24 @@ def test_torch_compile_answers_as_eager_and_a_fresh_process_compiles_nothing(
 def test_torch_compile_is_refused_when_it_compiles_too_often(
     compiling: Builder, when_called: Built, tmp_path: Path
 ) -> None:
-    with pytest.raises(FuseworksError, match="compiled 2 times over 4 sizes") as caught:
+    with pytest.raises(
+        FuseworksError, match="compiles 2 times over 4 sizes of the workload, and 1 are allowed"
+    ) as caught:
         compiling.build("ranker", tmp_path, "inductor", {"max_compiles": 1})
+    assert caught.value.id == "compiling:user:refused"
+
+
+def test_torch_compile_is_refused_where_it_would_silently_go_on_in_eager(compiling: Builder, tmp_path: Path) -> None:
+    document = WORKLOAD.model_dump(by_alias=True, mode="json")
+    document["dims"]["batch"]["serve"] = [4, 8, 12, 16]
+    with pytest.raises(FuseworksError, match="compiles 3 times over 3 sizes") as caught:
+        compiling.build(
+            "ranker",
+            tmp_path,
+            "inductor",
+            {"max_compiles": 1, "shapes": "static"},
+            workload=type(WORKLOAD).model_validate(document),
+        )
     assert caught.value.id == "compiling:user:refused"
 
 
