@@ -10,6 +10,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -98,9 +99,13 @@ def measure_set(
     running = _Running(baseline, {baseline, *essential}, checks or {}, reference)
     if reference is not None:
         reference.pause()
+    # A child dies with the thread that started it (parent-death signals are per thread): the pool outlives the set.
+    pool = ThreadPoolExecutor(max_workers=max(1, min(len(starts), os.cpu_count() or 1)))
     try:
-        for name in rng.permutation(list(starts)):
-            _guarded(running, str(name), partial(_start, running, str(name), starts[str(name)], draw, warm_up_s))
+        order = [str(name) for name in rng.permutation(list(starts))]
+        _launch(running, {name: pool.submit(starts[name]) for name in order})
+        for name in list(running.entrants):
+            _guarded(running, name, partial(_warm_up, running.entrants[name], draw, warm_up_s))
         set_bytes = sum(array.nbytes for array in draw())
         calls = bursts.calls_per_burst(list(running.entrants.values()), set_bytes)
         referee_round = int(rng.integers(rounds))
@@ -113,6 +118,7 @@ def measure_set(
         return MeasuredSet(running.entrants, running.failed, time.perf_counter() - began, os.getloadavg()[0])
     finally:
         running.kill()
+        pool.shutdown()
         if reference is not None:
             reference.resume()
 
@@ -124,10 +130,27 @@ def _guarded(running: _Running, name: str, work: Callable[[], None]) -> None:
         running.drop(name, error)
 
 
-def _start(running: _Running, name: str, start: Start, draw: Draw, warm_up_s: float) -> None:
-    new = running.entrants[name] = entrant(name, start())
-    bursts.warm_up(new, draw, warm_up_s)
-    new.child.pause()
+def _launch(running: _Running, starting: Mapping[str, Future[Loaded | Child]]) -> None:
+    """Waits until all are up, side by side, and stops each. Those that came up are known before a failure is raised."""
+    wait(starting.values())
+    failed: list[tuple[str, BaseException]] = []
+    for name, future in starting.items():
+        error = future.exception()
+        if error is None:
+            new = running.entrants[name] = entrant(name, future.result())
+            new.child.pause()
+        else:
+            failed.append((name, error))
+    for name, error in failed:
+        if not isinstance(error, FuseworksError):
+            raise error
+        running.drop(name, error)
+
+
+def _warm_up(one: Entrant, draw: Draw, warm_up_s: float) -> None:
+    one.child.resume()
+    bursts.warm_up(one, draw, warm_up_s)
+    one.child.pause()
 
 
 def _finish(done: Entrant) -> None:

@@ -7,6 +7,7 @@ capture saved. Runs the user's code: in a child only.
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import sys
 import zipfile
 from collections.abc import Callable
@@ -65,7 +66,12 @@ def load_module(
         sys.path.insert(0, str(folder))
     if shown is None or folder is not None:
         shown = upload.name if upload.suffix == ".py" else "model.py"
-    sources = Sources(folder or upload, shown)
+    elif shown != upload.name:
+        # code carries the name of its file into the graph's own source lines: they must read as the user's
+        source = scratch / "source" / Path(shown).name
+        source.parent.mkdir(exist_ok=True)
+        shutil.copyfile(upload, source)
+    sources = Sources(folder or source, shown)
     namespace = _import(source, sources)
     torch.manual_seed(seed)
     module = _build(namespace, sources)

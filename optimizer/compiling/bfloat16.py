@@ -1,8 +1,9 @@
 """Rewrites an exported program to compute in bfloat16; its inputs and outputs keep their dtypes.
 
 Matrix products, convolutions, attention and table look-ups take bfloat16, their weights cast once. What merely moves or
-combines values goes on in the dtype that it gets. Everything else, norms, softmax and reductions first of all, is
-computed in float32. Refuses operations that write in place into what it would have to cast, and control flow.
+combines values between them goes on in the dtype that it gets; after the last of them it is float32, because a sigmoid
+near 0.5 has a step of 0.004 in bfloat16. Everything else, norms, softmax and reductions first of all, is computed in
+float32. Refuses operations that write in place into what it would have to cast, and control flow.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ class _Rewriting:
         self.constants = dict(exported.constants)
         self.keep_ops = frozenset(keep.ops)
         self.kept = self._last_linears(keep.last_linears)
+        self.feeding = self._feeding()
         self.low: set[fx.Node] = set()
         self.casts: dict[tuple[fx.Node, torch.dtype], fx.Node] = {}
         self.weights = self._weights()
@@ -103,13 +105,22 @@ class _Rewriting:
             self._cast_inputs(node, inputs, BFLOAT16)
             if _is_float32(node):
                 self.low.add(node)
-        elif name in CARRY and not kept:
+        elif name in CARRY and not kept and node in self.feeding:
             # a scalar tensor takes part without deciding the dtype, as in torch's own promotion
             deciding = [n for n in inputs if not _is_scalar(n)] or inputs
             if all(n in self.low for n in deciding) and _is_float32(node):
                 self.low.add(node)
         else:
             self._cast_inputs(node, [n for n in inputs if n in self.low], FLOAT32)
+
+    def _feeding(self) -> set[fx.Node]:
+        """Nodes from which a path leads to an operation that will compute in bfloat16."""
+        found: set[fx.Node] = set()
+        for node in reversed(self.module.graph.nodes):
+            lowered = (u for u in node.users if _name(u) in COMPUTE - self.keep_ops and u not in self.kept)
+            if any(lowered) or any(user in found for user in node.users):
+                found.add(node)
+        return found
 
     def _last_linears(self, count: int) -> set[fx.Node]:
         linears = [n for n in self.module.graph.nodes if n.op == "call_function" and _name(n) in LINEARS]

@@ -34,7 +34,7 @@ from optimizer.result import Candidate, Evaluation, EvaluationStatus
 from optimizer.spec import RuntimeSettings, Step
 
 # Of the budget, what the judgement of the winner and the ablation keep for themselves.
-JUDGING_SHARE, ABLATION_SHARE = 0.35, 0.2
+JUDGING_SHARE, ABLATION_SHARE = 0.3, 0.15
 FINALISTS, PEER_FINALISTS = 3, 2
 NEAR = 0.93  # finalists: within 7 % of the leader of the screening
 
@@ -70,7 +70,7 @@ def _optimize(bench: Bench) -> None:
         )
     )
     with evaluator(bench, verifier, settings) as judge:
-        _first_round(bench, planner, judge)
+        _first_rounds(bench, planner, judge)
         leader = _leader(answer)
         without = _leave_one_out(bench, planner, leader)
     for dropped in planner.dropped:
@@ -83,22 +83,29 @@ def _optimize(bench: Bench) -> None:
     deliver.deliver(bench, outcome)
 
 
-def _first_round(bench: Bench, planner: Planner, judge: Evaluator) -> None:
-    """Peers and rewritten graphs: built side by side ahead of time, then verified and screened one after another."""
+def _first_rounds(bench: Bench, planner: Planner, judge: Evaluator) -> None:
+    """Every engine alone and the rewritten graph on one; then the rewritten graph on each engine that holds its own."""
+    _round(bench, judge, [*planner.peers(), *planner.first_rewritten(), *planner.low_precision()])
+    peers = {e.candidate.name: e.screened_speedup or 0.0 for e in _passed(bench.answer) if e.candidate.peer}
+    _round(bench, judge, planner.more_rewritten(peers))
+
+
+def _round(bench: Bench, judge: Evaluator, candidates: Sequence[Candidate]) -> None:
+    """Built side by side ahead of time, then verified and screened one after another: compiling disturbs measuring."""
     context = bench.context
-    candidates = [*planner.peers(), *planner.rewritten(), *planner.low_precision()]
-    if context.target == "cpu":
-        candidates = _without_repeats(candidates)
-    with ThreadPoolExecutor(max_workers=max(1, min(context.threads, 4))) as pool:
-        context.events.emit("compiling", f"Building {len(candidates)} candidates, {pool._max_workers} at a time")
+    candidates = _without_repeats(candidates)
+    if not candidates:
+        return
+    reserve = JUDGING_SHARE + (ABLATION_SHARE if context.spec.policy.ablation else 0.0)
+    workers = max(1, min(context.threads, 4))
+    context.events.emit("compiling", f"Building {len(candidates)} candidates, {workers} at a time")
+    with ThreadPoolExecutor(max_workers=workers) as pool:
         builds = {c.name: pool.submit(_built, bench, c) for c in candidates}
-        reserve = JUDGING_SHARE + (ABLATION_SHARE if context.spec.policy.ablation else 0.0)
-        # measuring and compiling must not overlap: wait for all builds before the first is screened
         _wait(context, builds, reserve)
     for candidate in candidates:
         if builds[candidate.name].cancelled():
             bench.answer.file(not_tried(candidate, "the time budget was over before it was built"))
-        elif context.remaining_s() < reserve * context.spec.policy.budget_s and _leader_or_none(bench.answer):
+        elif context.remaining_s() < reserve * context.spec.policy.budget_s and _leader(bench.answer):
             bench.answer.file(not_tried(candidate, "the rest of the time budget is kept for judging the leader"))
         else:
             judge.evaluate(candidate)
@@ -142,13 +149,9 @@ def _passed(answer: Answer) -> list[Evaluation]:
     return sorted(passed, key=lambda e: -(e.screened_speedup or 0.0))
 
 
-def _leader_or_none(answer: Answer) -> Candidate | None:
+def _leader(answer: Answer) -> Candidate | None:
     passed = _passed(answer)
     return passed[0].candidate if passed else None
-
-
-def _leader(answer: Answer) -> Candidate | None:
-    return _leader_or_none(answer)
 
 
 def _leave_one_out(bench: Bench, planner: Planner, leader: Candidate | None) -> list[tuple[list[Step], Candidate]]:

@@ -7,13 +7,14 @@ leads, that engine without each rewrite in turn. What it does not propose it nam
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from optimizer.result import Candidate, Rewrite
 from optimizer.spec import BackendStep, PassStep, Policy, PrecisionStep, RuntimeSettings, RuntimeStep, Step, dump_step
 
 # Cheap builds first: an early leader makes the rest of the budget better spent.
+INDUCTOR_MARGIN = 1.03
 BACKEND_ORDER = ("eager", "openvino", "onnxruntime", "aot_inductor", "inductor")
 # Engines whose own default deserves a second try. ONNX Runtime's levels can each lose (or be wrong) on some model.
 OPTION_VARIANTS: dict[str, list[dict[str, object]]] = {"onnxruntime": [{"level": "extended"}, {"level": "basic"}]}
@@ -23,6 +24,8 @@ TIDYING = frozenset(
 )
 # What a rewritten graph is worth trying on first: where fused code is generated from it.
 REWRITTEN_ORDER = ("aot_inductor", "openvino", "onnxruntime", "eager", "inductor")
+# An engine that loses this much by itself is not saved by rewrites that the others get as well.
+WORTH_REWRITING = 0.75
 
 
 @dataclass(frozen=True)
@@ -78,13 +81,38 @@ class Planner:
                 )
         return candidates
 
-    def rewritten(self) -> list[Candidate]:
-        """Each engine on the graph with every rewrite that applied."""
-        passes = self.passes()
-        if not passes:
+    def first_rewritten(self) -> list[Candidate]:
+        """The rewritten graph on the engine that makes most of it: what the others are then tried against."""
+        usable = self._usable(REWRITTEN_ORDER)
+        return self._rewritten(usable[:1]) if self.passes() else []
+
+    def more_rewritten(self, screened: Mapping[str, float]) -> list[Candidate]:
+        """The rewritten graph on each other engine that holds its own without (`screened`: speedup by name)."""
+        if not self.passes():
             return []
-        why = "rewrites applied: " + ", ".join(step.pass_ for step in passes)
-        return [self._candidate(backend, passes, why=why) for backend in self._usable(REWRITTEN_ORDER)]
+        best = max([1.0, *screened.values()])
+        chosen = []
+        for candidate in self._rewritten(self._usable(REWRITTEN_ORDER)[1:]):
+            backend = candidate.steps[-1].backend  # type: ignore[union-attr]
+            alone = 1.0 if backend == self.facts.baseline_backend else screened.get(backend)
+            reason = None
+            if alone is None:
+                reason = f"{backend} by itself gave no correct and timed answer"
+            elif backend == "inductor" and alone < INDUCTOR_MARGIN * screened.get("aot_inductor", 0.0):
+                reason = (
+                    "its code is what AOTInductor packages, and by itself it was not faster than that on this model"
+                )
+            elif alone < WORTH_REWRITING * best:
+                reason = f"{backend} by itself reaches {alone / best:.0%} of the fastest engine's speed"
+            if reason is None:
+                chosen.append(candidate)
+            else:
+                self.dropped.append(Dropped(candidate, reason))
+        return chosen
+
+    def _rewritten(self, backends: Sequence[str]) -> list[Candidate]:
+        why = "rewrites applied: " + ", ".join(step.pass_ for step in self.passes())
+        return [self._candidate(backend, self.passes(), why=why) for backend in backends]
 
     def low_precision(self) -> list[Candidate]:
         """bfloat16, where the policy allows it and the processor has it."""

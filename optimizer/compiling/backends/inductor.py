@@ -99,10 +99,8 @@ class Inductor(Backend):
         use_plain_headers()
         unpack_cache(artifact / CACHE, Path(os.environ[CACHE_VARIABLE]))
         contender, example = self._compiled(artifact / ENTRY, options, context)
-        with engine_errors(self.title):
-            contender.call(
-                example(serving_sizes(context.workload)[0])
-            )  # tracing belongs to loading, not to the first call
+        with engine_errors(self.title):  # tracing belongs to loading, not to the first call
+            contender.call(example(serving_sizes(context.workload)[0]))
         return contender
 
     def _compiled(self, model: Path, options: Any, context: Context) -> tuple[Any, Any]:
@@ -131,10 +129,11 @@ class Inductor(Backend):
         return contender, example
 
     def _too_often(self, compiles: int, sizes: int, options: Any) -> FuseworksError:
+        allowed = options.max_compiles
         return FuseworksError(
             "compiling:user:refused",
             engine=self.title,
-            text=f"it compiles {compiles} times over {sizes} sizes of the workload, and {options.max_compiles} are allowed",
+            text=f"it compiles {compiles} times over {sizes} sizes of the workload, and {allowed} are allowed",
             remedy="Serve fewer sizes, pad to fixed ones, or use aot_inductor, which compiles once.",
         )
 

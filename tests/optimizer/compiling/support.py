@@ -186,9 +186,8 @@ def counting_compiler(folder: Path) -> tuple[dict[str, str], Path]:
     log = folder / "compiles.log"
     log.touch()
     shim = folder / "g++"
-    shim.write_text(
-        f'#!/bin/sh\ncase "$1" in -v|--version) ;; *) echo "$*" >> "{log}" ;; esac\nexport PATH=/usr/bin:/bin\nexec g++ "$@"\n'
-    )
+    log_unless_asked = f'case "$1" in -v|--version) ;; *) echo "$*" >> "{log}" ;; esac'
+    shim.write_text(f'#!/bin/sh\n{log_unless_asked}\nexport PATH=/usr/bin:/bin\nexec g++ "$@"\n')
     shim.chmod(0o755)
     return {"PATH": f"{folder}:/usr/bin:/bin"}, log
 

@@ -53,6 +53,16 @@ def test_what_is_named_stays_float32() -> None:
     assert program.state_dict["head.weight"].dtype == program.state_dict["table.weight"].dtype == FULL
 
 
+def test_what_follows_the_last_product_is_float32() -> None:
+    class Head(torch.nn.Module):
+        def forward(self, ids: torch.Tensor, dense: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
+            return torch.sigmoid(torch.tanh(dense @ dense.T) @ dense)
+
+    program = to_bfloat16(export(Head()), KeepFloat32())
+    assert dtypes(program, "aten.tanh") == [(LOW, LOW)]
+    assert dtypes(program, "aten.sigmoid") == [(FULL, FULL)]
+
+
 def test_a_weight_that_is_used_in_both_precisions_is_kept_and_cast_when_called() -> None:
     class Tied(torch.nn.Module):
         def __init__(self) -> None:

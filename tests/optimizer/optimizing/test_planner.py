@@ -47,7 +47,7 @@ def test_a_policy_that_names_backends_drops_the_others_with_that_reason():
 
 
 def test_rewritten_candidates_carry_only_passes_that_applied_in_their_order():
-    first = planner().rewritten()[0]
+    first = planner().first_rewritten()[0]
     assert [s.pass_ for s in first.steps if isinstance(s, PassStep)] == [
         "remove_noops",
         "merge_embedding_tables",
@@ -57,7 +57,7 @@ def test_rewritten_candidates_carry_only_passes_that_applied_in_their_order():
 
 
 def test_no_rewrite_applied_means_no_rewritten_candidate():
-    assert planner(rewrites=[rewrite("fold_batch_norm", applied=0)]).rewritten() == []
+    assert planner(rewrites=[rewrite("fold_batch_norm", applied=0)]).first_rewritten() == []
 
 
 def test_the_steps_are_settings_then_passes_then_precision_then_the_backend():
@@ -81,7 +81,7 @@ def test_bfloat16_without_the_instructions_is_dropped_with_the_machines_reason()
 
 def test_leave_one_out_removes_one_pass_at_a_time_and_the_tidying_ones_together():
     plan = planner()
-    best = plan.rewritten()[0]
+    best = plan.first_rewritten()[0]
     removed = [[dump_step(s)["pass"] for s in steps] for steps, _ in plan.leave_one_out(best)]
     # the reassociating pass first: it is the one known to lose on some models
     assert removed == [["split_target_attention"], ["merge_embedding_tables"], ["remove_noops"]]
@@ -92,12 +92,13 @@ def test_leave_one_out_removes_one_pass_at_a_time_and_the_tidying_ones_together(
 
 def test_without_settings_keeps_everything_but_the_runtime_step():
     plan = planner()
-    best = plan.rewritten()[0]
+    best = plan.first_rewritten()[0]
     bare = plan.without_settings(best)
     assert bare is not None
     assert bare.steps == best.steps[1:]
     assert (
-        planner(settings=RuntimeSettings()).without_settings(planner(settings=RuntimeSettings()).rewritten()[0]) is None
+        planner(settings=RuntimeSettings()).without_settings(planner(settings=RuntimeSettings()).first_rewritten()[0])
+        is None
     )
 
 
@@ -107,7 +108,8 @@ def test_candidate_names_are_unique():
         plan.baseline(),
         plan.baseline(RuntimeSettings()),
         *plan.peers(),
-        *plan.rewritten(),
+        *plan.first_rewritten(),
+        *plan.more_rewritten({}),
         *plan.low_precision(),
     ]
     names = [c.name for c in candidates]
@@ -118,3 +120,31 @@ def test_an_onnx_model_gets_the_runtimes_other_levels_as_peers():
     plan = planner(format="onnx", baseline_backend="onnxruntime", backends={"onnxruntime": None, "openvino": None})
     levels = [c.steps[-1].options.get("level") for c in plan.peers() if backend_of(c) == "onnxruntime"]
     assert levels == ["extended", "basic"]
+
+
+def test_an_engine_that_loses_by_itself_is_not_rewritten_and_is_named_with_how_far_it_came():
+    plan = planner()
+    chosen = plan.more_rewritten({"aot_inductor": 2.0, "openvino": 1.8})
+    assert [backend_of(c) for c in chosen] == ["openvino"]
+    # eager by itself is the baseline: 1.0 of 2.0
+    assert [(backend_of(d.candidate), d.reason) for d in plan.dropped] == [
+        ("eager", "eager by itself reaches 50% of the fastest engine's speed")
+    ]
+
+
+def test_inductor_is_rewritten_only_where_it_beats_aot_inductor_alone():
+    engines = {"eager": None, "aot_inductor": None, "inductor": None}
+    assert [
+        backend_of(c) for c in planner(backends=engines).more_rewritten({"aot_inductor": 1.2, "inductor": 1.3})
+    ] == ["eager", "inductor"]
+    plan = planner(backends=engines)
+    assert [backend_of(c) for c in plan.more_rewritten({"aot_inductor": 1.2, "inductor": 1.2})] == ["eager"]
+    assert "what AOTInductor packages" in plan.dropped[0].reason
+
+
+def test_an_engine_that_failed_by_itself_is_not_rewritten():
+    plan = planner()
+    plan.more_rewritten({"aot_inductor": 1.2})
+    assert ("openvino", "openvino by itself gave no correct and timed answer") in [
+        (backend_of(d.candidate), d.reason) for d in plan.dropped
+    ]
