@@ -1,4 +1,4 @@
-"""`python -m optimizer`: the coordinator as a program. Verbs: run, schema, recipe, doctor. The command line starts it.
+"""`python -m optimizer`: the coordinator as a program. Verbs: run, schema, recipe, prepare, doctor. The command line starts it.
 
 Exit codes: 0 done, 3 our or the machine's fault, 4 the model's (or the recipe's) fault, 64 usage.
 """
@@ -38,13 +38,14 @@ def main(arguments: list[str]) -> int:
     recipe = verbs.add_parser("recipe", help="look at a recipe file")
     recipe.add_argument("action", choices=["check", "digest", "show"])
     recipe.add_argument("file")
+    verbs.add_parser("prepare", help="seed what this machine needs once: the compilers' cache (about a minute)")
     doctor = verbs.add_parser("doctor", help="say what this machine lacks")
     doctor.add_argument("--json", action="store_true")
     try:
         options = parser.parse_args(arguments)
     except SystemExit as stop:
         return EXIT_USAGE if stop.code else EXIT_DONE
-    handler = {"run": _run, "schema": _schema, "recipe": _recipe, "doctor": _doctor}[options.verb]
+    handler = {"run": _run, "schema": _schema, "recipe": _recipe, "prepare": _prepare, "doctor": _doctor}[options.verb]
     return handler(options)
 
 
@@ -95,6 +96,24 @@ def _recipe(options: argparse.Namespace) -> int:
         print(f"{error}\n{error.remedy}", file=sys.stderr)
         return EXIT_USER
     print({"check": lambda: "valid", "digest": lambda: digest(recipe), "show": lambda: dump(recipe)}[options.action]())
+    return EXIT_DONE
+
+
+def _prepare(options: argparse.Namespace) -> int:
+    from optimizer.compiling.toolchain import toolchain_cache
+    from optimizer.errors import FuseworksError
+    from optimizer.sandbox import start
+
+    try:
+        cache = toolchain_cache(start)
+    except FuseworksError as error:
+        print(f"{error}\n{error.remedy}", file=sys.stderr)
+        return EXIT_OURS
+    if cache is None:
+        print("No C++ compiler: Inductor and AOTInductor will be left out.")
+    else:
+        how = "was there already" if cache.seeded_s is None else f"made in {cache.seeded_s:.0f} s"
+        print(f"Compile cache of this machine: {cache.size_bytes >> 20} MiB, {how}.")
     return EXIT_DONE
 
 

@@ -121,6 +121,8 @@ def set_up(groups: set[str]) -> None:
     stamp = {"key": wanted, "groups": sorted(groups | there), "root": str(ROOT), "python": sys.version}
     STAMP.write_text(json.dumps(stamp))
     UNFINISHED.unlink()
+    say("Preparing the compilers' cache of this machine (once, about a minute).")
+    subprocess.run([VENV_PYTHON, "-m", "optimizer", "prepare"], check=False, cwd=ROOT)  # a run does it if this cannot
     say(f"Set-up done in {time.monotonic() - started:.0f} s. The command is .venv/bin/fuseworks.")
     if not any(shutil.which(name) for name in ("g++", "clang++", "c++")):
         say("No C++ compiler was found: Inductor and AOTInductor will not be tried. `make doctor` says more.")

@@ -24,8 +24,16 @@ def document(error: BaseException) -> dict[str, Any]:
     for id_, applies in (("child:user:out-of-memory", out_of_memory), ("child:user:disk-full", disk_full)):
         if applies(error):
             return {"id": id_, "place": place, "detail": detail}
+    if place is None and raised_by_us(error):
+        return {"id": "child:ours:unexpected", "detail": detail}
     context = {"type": type(error).__name__, "text": text_of(error)[:2000]}
     return {"id": "child:user:exception", "place": place, "context": context, "detail": detail}
+
+
+def raised_by_us(error: BaseException) -> bool:
+    """The innermost frame is this project's own code, and no library that works on the model is to blame."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and any(Path(frames[-1].filename).is_relative_to(folder) for folder in OWN_PACKAGES)
 
 
 def text_of(error: BaseException) -> str:

@@ -29,7 +29,7 @@ def available(session: Session, request: dict[str, Any], arrays: list[np.ndarray
 def build(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
     """{backend, options, precision, model, format, workload, threads, target, toolchain?} → {compile_s, details}."""
     backend, options, context = _understood(session, request)
-    _make_ready(backend, context, request)
+    _make_ready(backend, context, request, compiles=backend.name in COMPILED_IN_CXX)
     backend.prepare()
     started = time.perf_counter()
     model = _in_precision(backend, context)
@@ -49,7 +49,7 @@ def load(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) ->
     target} → {load_s, inference_precision, threads, libraries, rss_bytes_after_import}
     """
     backend, options, context = _understood(session, request)
-    _make_ready(backend, context, request)
+    _make_ready(backend, context, request, compiles=backend.name == "inductor")
     backend.prepare()
     rss_bytes = _rss_bytes()
     started = time.perf_counter()
@@ -96,20 +96,22 @@ def _understood(session: Session, request: dict[str, Any]) -> tuple[Backend, Any
     return backend, options, context
 
 
-def _make_ready(backend: Backend, context: Context, request: dict[str, Any]) -> None:
+def _make_ready(backend: Backend, context: Context, request: dict[str, Any], *, compiles: bool) -> None:
     """The process-wide settings of an engine. Set once per child: a child serves one candidate."""
     if "torch" not in backend.libraries:
         return
     import torch
 
-    from optimizer.compiling.inductor_setup import set_up
     from optimizer.compiling.torch_program import pin_precision
 
     torch.set_num_threads(context.threads)
     torch.set_grad_enabled(False)
     pin_precision()
-    toolchain = request.get("toolchain")
-    if backend.name in COMPILED_IN_CXX:
+    if compiles:
+        # importing Inductor costs seconds: a child that loads a finished package does without
+        from optimizer.compiling.inductor_setup import set_up
+
+        toolchain = request.get("toolchain")
         set_up(context.scratch, Path(toolchain) if toolchain else None)
 
 

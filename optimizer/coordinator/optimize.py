@@ -29,7 +29,7 @@ from optimizer.coordinator.prepare import (
     ready_toolchain,
 )
 from optimizer.errors import FuseworksError
-from optimizer.optimizing.planner import Facts, Planner, same_steps
+from optimizer.optimizing.planner import Facts, Planner, same_steps, tidying
 from optimizer.result import Candidate, Evaluation, EvaluationStatus
 from optimizer.spec import RuntimeSettings, Step
 
@@ -71,11 +71,10 @@ def _optimize(bench: Bench) -> None:
     )
     with evaluator(bench, verifier, settings) as judge:
         _first_rounds(bench, planner, judge)
-        leader = _leader(answer)
-        without = _leave_one_out(bench, planner, leader)
+        without = _leave_one_out(bench, planner)
+        winner, peer = _finals(bench, judge, without, settings)
     for dropped in planner.dropped:
         answer.file(not_tried(dropped.candidate, dropped.reason))
-    winner, peer = _finals(bench, planner, leader, without, settings)
     outcome = deliver.judged(bench, winner, peer, settings, deadline=context.deadline(ABLATION_SHARE))
     winner = outcome.winner
     if context.spec.policy.ablation:
@@ -154,20 +153,24 @@ def _leader(answer: Answer) -> Candidate | None:
     return passed[0].candidate if passed else None
 
 
-def _leave_one_out(bench: Bench, planner: Planner, leader: Candidate | None) -> list[tuple[list[Step], Candidate]]:
-    """The best rewritten candidate's variants, built side by side; those that cannot be built are left out."""
-    if leader is None or leader.peer:
-        rewritten = [e.candidate for e in _passed(bench.answer) if not e.candidate.peer]
-        leader = rewritten[0] if rewritten else None
-    if leader is None:
+def _leave_one_out(bench: Bench, planner: Planner) -> list[Candidate]:
+    """The best rewritten candidate without each rewrite in turn, built side by side.
+
+    Not without the tidying passes: they are exact, and only the ablation asks what they give.
+    """
+    rewritten = [e.candidate for e in _passed(bench.answer) if not e.candidate.peer]
+    if not rewritten:
         return []
-    variants = planner.leave_one_out(leader)
+    leader = rewritten[0]
+    variants = [candidate for steps, candidate in planner.leave_one_out(leader) if not tidying(steps)]
+    if len(variants) == 1:
+        return []  # the leader without its only rewrite is a peer
     left = bench.context.remaining_s() - JUDGING_SHARE * bench.context.spec.policy.budget_s
     with (
         bench.context.events.stage("compiling", f"Building {leader.name} without each of its rewrites in turn"),
         ThreadPoolExecutor(max_workers=max(1, min(bench.context.threads, 4))) as pool,
     ):
-        builds = {c.name: pool.submit(_built, bench, c) for _, c in variants}
+        builds = {c.name: pool.submit(_built, bench, c) for c in variants}
         deadline = time.monotonic() + max(left, 0.0)
         for future in builds.values():
             try:
@@ -175,50 +178,33 @@ def _leave_one_out(bench: Bench, planner: Planner, leader: Candidate | None) -> 
             except TimeoutError:
                 for other in builds.values():
                     other.cancel()
-    kept = []
-    for steps, candidate in variants:
-        if builds[candidate.name].cancelled():
-            bench.answer.file(not_tried(candidate, "the time budget was over before it was built"))
-        else:
-            kept.append((steps, candidate))
-    return kept
+    for candidate in variants:
+        if not bench.shop.is_built(candidate):
+            bench.answer.file(not_tried(candidate, "it was not built within the time budget"))
+    return [candidate for candidate in variants if bench.shop.is_built(candidate)]
 
 
 def _finals(
-    bench: Bench,
-    planner: Planner,
-    leader: Candidate | None,
-    without: list[tuple[list[Step], Candidate]],
-    settings: RuntimeSettings,
+    bench: Bench, judge: Evaluator, variants: list[Candidate], settings: RuntimeSettings
 ) -> tuple[Candidate | None, Candidate | None]:
     """Chooses winner and best peer from one interleaved set of fresh processes. What it measured judges nothing."""
     passed = _passed(bench.answer)
-    if leader is None or not passed:
+    if not passed:
         return None, None
     best = passed[0].screened_speedup or 1.0
     peers = [e.candidate for e in passed if e.candidate.peer][:PEER_FINALISTS]
-    ours = [e.candidate for e in passed if not e.candidate.peer and (e.screened_speedup or 0) >= NEAR * best][
-        :FINALISTS
-    ]
-    variants = [candidate for _, candidate in without]
-    with bench.context.events.stage("benchmarking", "Choosing among the finalists, all interleaved in fresh processes"):
-        speedups = judging.final_screening(bench, [*ours, *variants, *peers], settings)
+    ours = [e.candidate for e in passed if not e.candidate.peer and (e.screened_speedup or 0.0) >= NEAR * best]
+    finalists = [*ours[:FINALISTS], *variants, *peers]
+    with bench.context.events.stage("benchmarking", "Choosing among the finalists, interleaved in fresh processes"):
+        speedups = judging.final_screening(bench, finalists, settings)
     for name, speedup in speedups.items():
         bench.context.events.emit("benchmarking", f"{name}: {speedup:.2f}x", candidate=name, speedup=speedup)
     peer = max((c for c in peers if c.name in speedups), key=lambda c: speedups[c.name], default=None)
-    order = sorted([*ours, *variants, *peers], key=lambda c: -speedups.get(c.name, 0.0))
-    for candidate in order:
+    for candidate in sorted(finalists, key=lambda c: -speedups.get(c.name, 0.0)):
         # a variant that leads has not been verified yet: nothing wrong is ever offered
-        if candidate.name not in bench.answer.evaluations and not _verified(bench, candidate, settings):
-            continue
-        return candidate, peer
+        if candidate.name in bench.answer.evaluations or judge.evaluate(candidate).status == EvaluationStatus.PASSED:
+            return candidate, peer
     return None, peer
-
-
-def _verified(bench: Bench, candidate: Candidate, settings: RuntimeSettings) -> bool:
-    assert bench.verifier is not None
-    with evaluator(bench, bench.verifier, settings) as judge:
-        return judge.evaluate(candidate).status == EvaluationStatus.PASSED
 
 
 def _ablation(bench: Bench, planner: Planner, winner: Candidate | None, floor: float) -> None:

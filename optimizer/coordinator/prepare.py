@@ -95,7 +95,11 @@ def ready_toolchain(context: RunContext) -> None:
         )
         return start(spec)
 
-    cache = toolchain_cache(announced)
+    try:
+        cache = toolchain_cache(announced)
+    except FuseworksError as error:
+        context.events.emit("log", f"{error.message} {error.remedy}")
+        return
     if cache is None:
         context.events.emit("log", "No C++ compiler: Inductor and AOTInductor are left out. Install g++ to have them.")
         return

@@ -147,12 +147,12 @@ class Planner:
         """
         weight = {r.pass_: (r.numerics == "exact", -len(r.applied)) for r in self.facts.rewrites}
         steps = [step for step in best.steps if isinstance(step, PassStep)]
-        groups = [[step] for step in steps if step.pass_ not in TIDYING]
+        groups = [[step] for step in steps if not tidying([step])]
         groups.sort(key=lambda group: weight.get(group[0].pass_, (True, 0)))
-        tidying = [step for step in steps if step.pass_ in TIDYING]
+        tidy = [step for step in steps if tidying([step])]
         out: list[tuple[list[Step], Candidate]] = []
-        for group in [*groups, *([tidying] if tidying else [])]:
-            label = "tidying" if group is tidying else group[0].pass_
+        for group in [*groups, *([tidy] if tidy else [])]:
+            label = "tidying" if group is tidy else group[0].pass_
             rest = [step for step in best.steps if step not in group]
             out.append(
                 (list(group), Candidate(name=f"{best.name} - {label}", steps=rest, why=f"what {label} gives by itself"))
@@ -201,6 +201,10 @@ class Planner:
 
 def _runtime(settings: RuntimeSettings) -> list[Step]:
     return [] if settings == RuntimeSettings() else [RuntimeStep(runtime=settings)]
+
+
+def tidying(steps: Sequence[Step]) -> bool:
+    return all(isinstance(step, PassStep) and step.pass_ in TIDYING for step in steps)
 
 
 def same_steps(a: Candidate, b: Candidate) -> bool:

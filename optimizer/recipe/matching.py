@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from optimizer.optimizing.planner import tidying
 from optimizer.recipe.document import Accept, AppliesTo, GraphCondition, GraphPrecondition, Metadata, Recipe, Target
 from optimizer.result import Rewrite, Site
 from optimizer.spec import BackendStep, Mode, PassStep, PrecisionStep, Step
@@ -95,8 +96,9 @@ def recipe_from_candidate(
 ) -> Recipe:
     """The recipe that a winner leaves: its steps without the passes that changed nothing.
 
-    A pass that applied is a condition (at least one match), and its options are written out in full, so that a later
-    default changes nothing. The ISA counts only under bfloat16; the toolchain is the minor version that was measured.
+    A pass that applied is a condition (at least one match), except one that merely tidies. Options are written out in
+    full, so that a later default changes nothing. The ISA counts only under bfloat16; the toolchain is the minor version
+    that was measured.
     """
     applied = {r.pass_: r for r in rewrites if r.applied}
     idle = {r.pass_ for r in rewrites} - set(applied)
@@ -104,7 +106,7 @@ def recipe_from_candidate(
     conditions = [
         GraphCondition.model_validate({"pass": step.pass_})
         for step in kept
-        if isinstance(step, PassStep) and step.pass_ in applied
+        if isinstance(step, PassStep) and step.pass_ in applied and not tidying([step])
     ]
     bfloat16 = any(isinstance(step, PrecisionStep) and step.precision == "bfloat16" for step in kept)
     isa = [feature for feature in BFLOAT16_FEATURES if feature in machine.isa][:1] if bfloat16 else []

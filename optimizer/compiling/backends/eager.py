@@ -30,7 +30,19 @@ class Eager(Backend):
         import torch  # noqa: F401
 
     def build(self, model: Path, options: Any, context: Context, out: Path) -> dict[str, Any]:
-        """Nothing to compile: an artifact is left only where `model` is not the model that loading is given."""
+        """Nothing to compile: an artifact is left only where what runs is not the model that loading is given.
+
+        That is a model in another precision, and one whose fused operations are lowered: a package must do without us.
+        """
+        import torch
+
+        from optimizer.compiling.torch_program import load_program, lowered
+
+        exported = load_program(model)
+        runs = lowered(exported, context)
+        if runs is not exported and context.device == "cpu":
+            torch.export.save(runs, out / ENTRY)
+            return {"entry": ENTRY}
         if model != context.model:
             model.rename(out / ENTRY)
             return {"entry": ENTRY}
