@@ -1,4 +1,4 @@
-"""`python -m optimizer`: the coordinator as a program. Verbs: run, schema, recipe, prepare, doctor. The command line starts it.
+"""`python -m optimizer`: the coordinator as a program. Verbs: run, schema, recipe, prepare, doctor.
 
 Exit codes: 0 done, 3 our or the machine's fault, 4 the model's (or the recipe's) fault, 64 usage.
 """

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from optimizer.result import Candidate, Rewrite
 from optimizer.spec import BackendStep, PassStep, Policy, PrecisionStep, RuntimeSettings, RuntimeStep, Step, dump_step
 
-# Cheap builds first: an early leader makes the rest of the budget better spent.
+SLOWEST_BUILDS = ("aot_inductor", "inductor", "onnxruntime", "openvino")
 INDUCTOR_MARGIN = 1.03
+# Cheap ones first: an early leader makes the rest of the budget better spent.
 BACKEND_ORDER = ("eager", "openvino", "onnxruntime", "aot_inductor", "inductor")
 # Engines whose own default deserves a second try. ONNX Runtime's levels can each lose (or be wrong) on some model.
 OPTION_VARIANTS: dict[str, list[dict[str, object]]] = {"onnxruntime": [{"level": "extended"}, {"level": "basic"}]}
@@ -35,7 +36,6 @@ class Facts:
     format: str
     baseline_backend: str
     backends: dict[str, str | None]  # name: None when it can be used, else why not
-    rewrites: Sequence[Rewrite]
     settings: RuntimeSettings
     policy: Policy
     bfloat16_refusal: str | None
@@ -51,7 +51,10 @@ class Dropped:
 
 @dataclass
 class Planner:
+    """`rewrites` are what the passes did to the graph; the peers are proposed without them."""
+
     facts: Facts
+    rewrites: Sequence[Rewrite] = ()
     dropped: list[Dropped] = field(default_factory=list)
 
     def baseline(self, settings: RuntimeSettings | None = None) -> Candidate:
@@ -145,7 +148,7 @@ class Planner:
 
         Those that change the arithmetic come first: they are known to lose on some models.
         """
-        weight = {r.pass_: (r.numerics == "exact", -len(r.applied)) for r in self.facts.rewrites}
+        weight = {r.pass_: (r.numerics == "exact", -len(r.applied)) for r in self.rewrites}
         steps = [step for step in best.steps if isinstance(step, PassStep)]
         groups = [[step] for step in steps if not tidying([step])]
         groups.sort(key=lambda group: weight.get(group[0].pass_, (True, 0)))
@@ -160,7 +163,7 @@ class Planner:
         return out
 
     def passes(self) -> tuple[PassStep, ...]:
-        return tuple(PassStep(pass_=r.pass_, options=r.options) for r in self.facts.rewrites if r.applied)
+        return tuple(PassStep(pass_=r.pass_, options=r.options) for r in self.rewrites if r.applied)
 
     def _usable(self, order: Sequence[str], peer: bool = False) -> list[str]:
         """Backends of `order` that policy and machine allow; the others are filed as dropped, once."""
@@ -201,6 +204,13 @@ class Planner:
 
 def _runtime(settings: RuntimeSettings) -> list[Step]:
     return [] if settings == RuntimeSettings() else [RuntimeStep(runtime=settings)]
+
+
+def longest_first(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """In the order in which they should be built: what takes longest first keeps all cores busy to the end."""
+    names = [c.steps[-1].backend if isinstance(c.steps[-1], BackendStep) else "" for c in candidates]
+    rank = {name: SLOWEST_BUILDS.index(name) if name in SLOWEST_BUILDS else len(SLOWEST_BUILDS) for name in names}
+    return [c for _, c in sorted(zip(names, candidates, strict=True), key=lambda pair: rank[pair[0]])]
 
 
 def tidying(steps: Sequence[Step]) -> bool:

@@ -1,6 +1,6 @@
 """The planner proposes peers, rewritten graphs and leave-one-outs, and names what it drops."""
 
-from optimizer.optimizing.planner import Facts, Planner
+from optimizer.optimizing.planner import Facts, Planner, longest_first
 from optimizer.result import Rewrite, Site
 from optimizer.spec import BackendStep, PassStep, Policy, PrecisionStep, RuntimeSettings, RuntimeStep, dump_step
 
@@ -12,22 +12,22 @@ def rewrite(name, *, applied=1, numerics="exact"):
     return Rewrite(pass_=name, applied=sites, numerics=numerics, nodes_before=10, nodes_after=8, seconds=0.1)
 
 
-def planner(**changes):
+def planner(*, rewrites=None, **changes):
     facts = {
         "format": "pt2",
         "baseline_backend": "eager",
         "backends": {"eager": None, "aot_inductor": None, "openvino": None, "onnxruntime": "not installed"},
-        "rewrites": [
-            rewrite("remove_noops"),
-            rewrite("merge_embedding_tables", numerics="exact"),
-            rewrite("split_target_attention", numerics="reassociates"),
-            rewrite("fold_batch_norm", applied=0),
-        ],
         "settings": TUNED,
         "policy": Policy(),
         "bfloat16_refusal": None,
     }
-    return Planner(Facts(**{**facts, **changes}))
+    usual = [
+        rewrite("remove_noops"),
+        rewrite("merge_embedding_tables", numerics="exact"),
+        rewrite("split_target_attention", numerics="reassociates"),
+        rewrite("fold_batch_norm", applied=0),
+    ]
+    return Planner(Facts(**{**facts, **changes}), rewrites=usual if rewrites is None else rewrites)
 
 
 def backend_of(candidate):
@@ -148,3 +148,8 @@ def test_an_engine_that_failed_by_itself_is_not_rewritten():
     assert ("openvino", "openvino by itself gave no correct and timed answer") in [
         (backend_of(d.candidate), d.reason) for d in plan.dropped
     ]
+
+
+def test_builds_that_take_longest_come_first():
+    plan = planner(backends={"eager": None, "openvino": None, "aot_inductor": None, "inductor": None})
+    assert [backend_of(c) for c in longest_first(plan.peers())] == ["aot_inductor", "inductor", "openvino"]
