@@ -96,7 +96,7 @@ class Performance(Model):
     p99_ms: float
     calls: int
     processes: int
-    throughput_per_s: float = Field(description="items (first dynamic dimension, else calls) a second, one caller")
+    throughput_per_s: float = Field(description="samples (first dimension of the first input) a second, one caller")
     peak_memory_bytes: int | None = Field(default=None, description="RSS above the state after import")
     page_faults_per_call: float | None = None
     load_s: float | None = None
@@ -277,8 +277,10 @@ class Result(Model):
     purpose: Purpose
     status: RunStatus
     summary: str = ""
-    baseline_ms: float | None = None
-    best_ms: float | None = None
+    baseline_ms: float | None = Field(
+        default=None, description="median of single calls; the speedup is no quotient of medians"
+    )
+    best_ms: float | None = Field(default=None, description="median of single calls of the winner")
     speedup: float | None = Field(default=None, description="same runtime settings on both sides")
     speedup_ci: Interval | None = None
     speedup_as_deployed: float | None = Field(default=None, description="baseline in its default settings")
@@ -300,6 +302,7 @@ class Result(Model):
     recipe: dict[str, Any] | None = None
     recipe_digest: str | None = None
     artifacts: list[Artifact] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list, description="what a reader must know besides: things left out")
     problem: Problem | None = None
     sandbox: str = Field(default="", description="bubblewrap, landlock, or none (trusted)")
     seed: int | None = None

@@ -58,7 +58,7 @@ measuring: Any = _combined(
     click.option(
         "--budget",
         type=Duration(),
-        default="5m",
+        default="8m",
         show_default=True,
         help="How long the run may work, such as 300, 90s, 5m or 1h.",
     ),
@@ -71,6 +71,14 @@ measuring: Any = _combined(
     click.option(
         "--max-pairs", type=click.IntRange(6, 60), metavar="N", help="Most pairs of processes a verdict may take."
     ),
+)
+
+
+precision: Any = click.option(
+    "--precision",
+    multiple=True,
+    type=click.Choice(["float32", "bfloat16"]),
+    help="A precision that may be used; give it again for more. Default: float32 only.",
 )
 
 

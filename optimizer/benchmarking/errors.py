@@ -17,6 +17,10 @@ catalogue(
             "at a load of {load} on {cores} cores.",
             "Stop other work on this machine, or use one that is idle, and run again.",
         ),
+        "benchmarking:user:did-not-repeat": (
+            "A result that was too good to be told at once did not repeat: {text}.",
+            "Nothing is offered on it. Run again on a quieter machine, with a larger --budget.",
+        ),
         "benchmarking:user:answers-changed": (
             "While it was timed, {name} answered otherwise than the original: {text}",
             "The answers were right in verification, so they depend on the order or number of calls.",

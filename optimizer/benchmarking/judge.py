@@ -7,7 +7,7 @@ set) gives the noise floor from as many pairs and rounds, under the same load.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from optimizer.result import Comparison, Interval, Verdict
 from optimizer.sandbox import Child
 
 LOOKS = (6, 12, 18)
-MIN_SETS = 3
+MIN_SETS = 6
 AGAIN_SUFFIX = "_again"
 
 Progress = Callable[[str, int, int], None]
@@ -74,12 +74,14 @@ def judge(
     deadline: float | None = None,
     checks: Mapping[str, Check] | None = None,
     reference: Child | None = None,
+    essential: Collection[str] = (),
     progress: Progress | None = None,
 ) -> JudgeOutcome:
     """`starts` gives a fresh loaded process of each contender; `deadline` is on `time.monotonic`'s clock.
 
     Stops at the first look at which every pair has a verdict, at the last look, or before a set that would pass the
-    deadline, but never with fewer than three sets. A contender that fails drops out; the baseline's failure raises.
+    deadline, but never before the first look of six sets: a run without a verdict is worth nothing. A contender that
+    fails drops out; the failure of the baseline or of an `essential` one raises.
     """
     again = baseline + AGAIN_SUFFIX
     contenders = {**starts, again: starts.get(again, starts[baseline])}
@@ -99,7 +101,7 @@ def judge(
             rng=rng,
             rounds=rounds,
             warm_up_s=warm_up_s,
-            essential={again},
+            essential={again, *essential},
             checks=checks,
             reference=reference,
         )

@@ -99,7 +99,6 @@ def measure_set(
     running = _Running(baseline, {baseline, *essential}, checks or {}, reference)
     if reference is not None:
         reference.pause()
-    # A child dies with the thread that started it (parent-death signals are per thread): the pool outlives the set.
     pool = ThreadPoolExecutor(max_workers=max(1, min(len(starts), os.cpu_count() or 1)))
     try:
         order = [str(name) for name in rng.permutation(list(starts))]

@@ -52,7 +52,13 @@ class Answer:
     recipe: dict[str, Any] | None = None
     recipe_digest: str | None = None
     artifacts: list[Artifact] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     samples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    def note(self, context: RunContext, text: str) -> None:
+        """Something the reader must know that belongs to no other field; told at once, too."""
+        self.notes.append(text)
+        context.events.emit("log", text)
 
     def file(self, evaluation: Evaluation) -> None:
         self.evaluations[evaluation.candidate.name] = evaluation
@@ -94,6 +100,7 @@ class Answer:
             recipe=self.recipe,
             recipe_digest=self.recipe_digest,
             artifacts=self.artifacts,
+            notes=self.notes,
             problem=Problem.model_validate(error.document()) if error else None,
             sandbox=context.sandbox,
             seed=context.seed,

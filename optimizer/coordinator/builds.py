@@ -14,7 +14,7 @@ MAX_WORKERS = 4
 
 
 class Builds:
-    """One pool for the whole run: a child dies with the thread that started it."""
+    """One pool for the whole run."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
@@ -29,7 +29,8 @@ class Builds:
                 self._builds[candidate.name] = self._pool.submit(self._build, candidate)
 
     def wait(self, candidates: Sequence[Candidate], deadline: float) -> None:
-        """Until all are built, or `deadline` (`time.monotonic`) is over: those not begun by then never are."""
+        """Until all are built, or `deadline` (`time.monotonic`) is over: those not begun by then never are, and those
+        that run are waited for, within the time that one build may take."""
         futures = [self._builds[c.name] for c in candidates]
         for future in futures:
             try:
@@ -57,4 +58,8 @@ class Builds:
             emit("compiling", f"{candidate.name}: {error.message}", candidate=candidate.name)
 
     def close(self) -> None:
+        """Ends what still runs: whoever leaves early (Ctrl-C, an error) does not wait for compilers."""
+        for build in self._builds.values():
+            build.cancel()
+        self.bench.context.end_children({"rewrite", "build"})
         self._pool.shutdown(cancel_futures=True)

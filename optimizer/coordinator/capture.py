@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -93,14 +92,3 @@ def _inspection(document: Any, info: Any) -> Inspection:
         )
     except (ValidationError, TypeError) as error:
         raise FuseworksError("child:user:bad-answer", text=f"the inspection is not valid: {error}") from error
-
-
-def read_workload(path: Path) -> Workload:
-    """A workload file given by the user: YAML or JSON."""
-    import yaml
-
-    try:
-        text = path.read_text()
-        return Workload.model_validate(json.loads(text) if path.suffix == ".json" else yaml.safe_load(text))
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise FuseworksError("run:usage:spec", place=str(path), text=str(error)) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from optimizer.benchmarking.judge import LOOKS, Pair, judge, planned_looks
+from optimizer.benchmarking.summary import raw_samples
 from optimizer.coordinator.answer import Answer
 from optimizer.coordinator.context import RunContext
 from optimizer.coordinator.evaluate import drawing
@@ -12,7 +13,7 @@ from optimizer.coordinator.judging import starter, summary
 from optimizer.coordinator.prepare import conditions, prepare
 from optimizer.errors import FuseworksError, catalogue
 from optimizer.result import Evaluation, EvaluationStatus
-from optimizer.spec import RuntimeSettings
+from optimizer.spec import RuntimeSettings, Workload
 
 BEFORE, AFTER = "baseline", "other"
 
@@ -32,13 +33,7 @@ def compare(context: RunContext, answer: Answer) -> None:
         raise FuseworksError("run:usage:spec", text="a comparison needs a second model", place="against")
     before = prepare(context, answer, Path(context.spec.model))
     after = prepare(context, Answer(), Path(context.spec.against))
-    for ours, theirs in zip(before.workload.inputs, after.workload.inputs, strict=False):
-        if (ours.dtype, len(ours.shape)) != (theirs.dtype, len(theirs.shape)):
-            told = [f"{one.name} is {one.dtype} of rank {len(one.shape)}" for one in (ours, theirs)]
-            raise FuseworksError("compare:user:inputs-differ", reason=" and ".join(told))
-    counts = len(before.workload.inputs), len(after.workload.inputs)
-    if counts[0] != counts[1]:
-        raise FuseworksError("compare:user:inputs-differ", reason=f"{counts[0]} inputs against {counts[1]}")
+    _called_alike(before.workload, after.workload)
     settings = RuntimeSettings()
     with context.events.stage("benchmarking", f"Comparing {context.spec.model} with {context.spec.against}"):
         outcome = judge(
@@ -65,8 +60,22 @@ def compare(context: RunContext, answer: Answer) -> None:
     answer.baseline_ms = answer.evaluations[BEFORE].performance.median_ms  # type: ignore[union-attr]
     answer.best_ms = answer.evaluations[AFTER].performance.median_ms  # type: ignore[union-attr]
     answer.conditions = conditions(context, settings)
+    answer.samples = {role: raw_samples(outcome.samples[role]) for role in (BEFORE, AFTER)}
     same = answer.same_settings
     answer.summary = (
         f"{Path(context.spec.against).name} against {Path(context.spec.model).name}: {same.speedup:.2f}x "
-        f"[{same.interval.low:.2f}, {same.interval.high:.2f}], {same.verdict.value.replace('_', ' ')}."
+        f"[{same.interval.low:.2f}, {same.interval.high:.2f}], {same.verdict.value.replace('_', ' ')}. Speed only: "
+        "whether the two answer alike was not asked."
     )
+
+
+def _called_alike(ours: Workload, theirs: Workload) -> None:
+    """Raises FuseworksError `compare:user:inputs-differ`."""
+    counts = len(ours.inputs), len(theirs.inputs)
+    if counts[0] != counts[1]:
+        raise FuseworksError("compare:user:inputs-differ", reason=f"{counts[0]} inputs against {counts[1]}")
+    for one, other in zip(ours.inputs, theirs.inputs, strict=True):
+        shapes = ours.shape_of(one, ours.sizes()), theirs.shape_of(other, theirs.sizes())
+        if one.dtype != other.dtype or shapes[0] != shapes[1]:
+            told = f"{one.name} is {one.dtype} {list(shapes[0])} and {other.name} is {other.dtype} {list(shapes[1])}"
+            raise FuseworksError("compare:user:inputs-differ", place=one.name, reason=told)

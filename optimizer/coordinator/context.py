@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import secrets
 import time
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from optimizer.sandbox import Child, ChildSpec, Limits, start
 from optimizer.spec import RunSpec, RuntimeSettings
 
 BUILD_TIMEOUT_S = 600.0
+MIN_BUILD_TIMEOUT_S = 60.0
 LOAD_TIMEOUT_S = 300.0
 
 
@@ -33,6 +35,7 @@ class RunContext:
     toolchain: Path | None = None
     sandbox: str = ""
     granted_s: float = 0.0
+    _children: weakref.WeakSet[Child] = field(default_factory=weakref.WeakSet)
     _counter: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     @property
@@ -41,6 +44,16 @@ class RunContext:
 
     def remaining_s(self) -> float:
         return self.spec.policy.budget_s + self.granted_s - self.events.elapsed_s()
+
+    def build_timeout_s(self) -> float:
+        """A build may take what is left of the budget, within reason at both ends."""
+        return min(BUILD_TIMEOUT_S, max(MIN_BUILD_TIMEOUT_S, self.remaining_s()))
+
+    def end_children(self, names: Collection[str] | None) -> None:
+        """Kills the children of these names (None: all) that still live: who waits for them gets a failure instead."""
+        for child in list(self._children):
+            if names is None or child.spec.name in names:
+                child.kill()
 
     def deadline(self, keep_share: float) -> float:
         """The moment, on `time.monotonic`'s clock, at which only `keep_share` of the budget is left."""
@@ -87,15 +100,16 @@ class RunContext:
                 trusted=trusted or self.spec.trusted,
             )
         )
+        self._children.add(child)
         if not trusted:
             self.sandbox = getattr(child, "sandbox", self.sandbox)
         return child
 
 
 def _limits() -> Limits:
-    """Memory: what the machine has, less a quarter for the coordinator and the other (paused) children."""
+    """Memory: half of what the machine has. Several live at once, most of them stopped and far below their limit."""
     total: int = machine.memory_bytes()
-    return Limits(memory_bytes=max(2 << 30, int(total * 0.75)))
+    return Limits(memory_bytes=max(2 << 30, total // 2))
 
 
 def seed_of(spec: RunSpec) -> int:

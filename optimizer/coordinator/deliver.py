@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from optimizer import inputs, machine, runtime_settings
 from optimizer.benchmarking.judge import JudgeOutcome
 from optimizer.benchmarking.summary import raw_samples
+from optimizer.coordinator.evaluate import failed
 from optimizer.coordinator.judging import BASELINE, DEPLOYED, PEER, WINNER, judge_winner, summary
 from optimizer.coordinator.prepare import Bench, conditions
 from optimizer.coordinator.workshop import Loaded, Plan
+from optimizer.errors import FuseworksError
 from optimizer.optimizing.planner import same_steps
 from optimizer.packaging.package import Sample, write_package
-from optimizer.recipe import Machine, Recipe, as_document, digest, dump, recipe_from_candidate
+from optimizer.recipe import Accept, Machine, Recipe, as_document, digest, dump, recipe_from_candidate
 from optimizer.result import (
     Artifact,
     BestPeer,
@@ -42,36 +46,35 @@ class Judged:
     load_averages: list[float] = field(default_factory=list)
 
 
-def judged(
-    bench: Bench, winner: Candidate | None, peer: Candidate | None, settings: RuntimeSettings, deadline: float
-) -> Judged:
+def judged(bench: Bench, winner: Candidate, peer: Candidate | None, *, deadline: float) -> Judged:
     """Judges the winner in fresh processes and files everything with the answer. Raises FuseworksError."""
-    if winner is None:
-        return Judged(None, peer, settings)
     settings = Plan.of(winner).settings
     with bench.context.events.stage("benchmarking", f"Judging {winner.name} in fresh processes", winner.name):
         rival = None if peer is None or same_steps(peer, winner) else peer
         outcome = judge_winner(bench, winner, rival, settings, deadline)
+        if rival is not None and PEER in outcome.failed:
+            bench.answer.file(failed(rival, outcome.failed[PEER]))
+            bench.answer.note(
+                bench.context, f"{rival.name}, the best peer, failed while it was judged and is not compared."
+            )
+            rival = None
         against = outcome.comparison(PEER, WINNER)
         if rival is not None and against is not None and against.verdict == Verdict.SLOWER:
             # never lose to an engine that a user could pick: she is offered that engine instead
-            bench.context.events.emit(
-                "benchmarking", f"{winner.name} is slower than {rival.name}, which is offered instead"
-            )
+            text = f"{winner.name} was judged slower than {rival.name}, which is offered instead, on the same samples."
+            bench.answer.note(bench.context, text)
             winner, rival, outcome = rival, None, _peer_as_winner(outcome)
     _file(bench, winner, rival or winner, rival is not None, outcome)
     return Judged(winner, peer, settings, outcome.noise_floor, outcome.notes, outcome.load_averages)
 
 
 def _peer_as_winner(outcome: JudgeOutcome) -> JudgeOutcome:
-    """The same sets, with the best peer in the winner's place. Its comparison as deployed was not asked for."""
-    comparisons = [
-        c.model_copy(update={"other": WINNER}) for c in outcome.comparisons if (c.base, c.other) == (BASELINE, PEER)
-    ]
+    """The same sets, with the best peer in the winner's place."""
+    asked = {(BASELINE, PEER), (DEPLOYED, PEER)}
+    comparisons = [c.model_copy(update={"other": WINNER}) for c in outcome.comparisons if (c.base, c.other) in asked]
     samples = {**outcome.samples, WINNER: outcome.samples[PEER]}
     samples.pop(PEER)
-    outcome.comparisons, outcome.samples = comparisons, samples
-    return outcome
+    return replace(outcome, comparisons=comparisons, samples=samples)
 
 
 def _file(bench: Bench, winner: Candidate, peer: Candidate, peer_measured: bool, outcome: JudgeOutcome) -> None:
@@ -132,7 +135,10 @@ def deliver(bench: Bench, judgement: Judged) -> None:
     answer = bench.answer
     answer.conditions = conditions(bench.context, judgement.settings)
     answer.conditions.observed.update(
-        noise_floor=judgement.noise_floor, notes=judgement.notes, load_averages=judgement.load_averages
+        noise_floor=judgement.noise_floor,
+        notes=judgement.notes,
+        load_averages=judgement.load_averages,
+        clock_ns=_clock_ns(bench),
     )
     answer.summary = _in_words(bench)
     same = answer.same_settings
@@ -143,7 +149,16 @@ def deliver(bench: Bench, judgement: Judged) -> None:
     file = bench.context.out / "recipe.yaml"
     file.write_text(dump(recipe))
     answer.artifacts.append(artifact("recipe", file))
-    answer.artifacts += package(bench, judgement.winner)
+    try:
+        answer.artifacts += package(bench, judgement.winner)
+    except FuseworksError as error:
+        answer.note(bench.context, f"The package could not be written: {error.message}")
+
+
+def _clock_ns(bench: Bench) -> int | None:
+    """What reading the clock once costs, at most, in any of the measured processes."""
+    costs = [process["clock_ns"] for processes in bench.answer.samples.values() for process in processes]
+    return max(costs, default=None)
 
 
 def make_recipe(bench: Bench, winner: Candidate) -> Recipe:
@@ -161,6 +176,7 @@ def make_recipe(bench: Bench, winner: Candidate) -> Recipe:
         title=f"{plan.backend.backend} with {', '.join(done)}" if done else plan.backend.backend,
         summary=f"{same.speedup:.2f}x [{same.interval.low:.2f}, {same.interval.high:.2f}] where it was found.",
         mode=bench.workload.mode,
+        accept=Accept(max_error_ratio=bench.context.spec.policy.max_error_ratio),
     )
 
 
@@ -172,6 +188,7 @@ def package(bench: Bench, winner: Candidate) -> list[Artifact]:
     loaded = bench.shop.load(built, plan.settings, name="package")
     with loaded.child as child:
         (outputs,) = ask(child, [arrays], timeout_s=120.0).whole()
+    _verified(bench, winner, arrays, outputs)
     same = bench.answer.same_settings
     assert same is not None
     threads = bench.context.threads_of(plan.settings)
@@ -196,6 +213,22 @@ def package(bench: Bench, winner: Candidate) -> list[Artifact]:
         speedup=bench.answer.summary,
         sample=Sample(arrays, outputs, max((row.allowed for row in bench.answer.numerics), default=1e-4)),
     )
+
+
+def _verified(bench: Bench, winner: Candidate, arrays: list[np.ndarray], outputs: list[np.ndarray]) -> None:
+    """The call that the package repeats is checked against the float64 reference like any other."""
+    assert bench.reference is not None and bench.verifier is not None
+    bench.reference.resume()
+    try:
+        (true,) = ask(bench.reference, [arrays], timeout_s=120.0).whole()
+    finally:
+        bench.reference.pause()
+    alike = [
+        t.astype(o.dtype) if t.dtype.kind == o.dtype.kind == "f" else t for t, o in zip(true, outputs, strict=True)
+    ]
+    reason = bench.verifier.agreement(Plan.of(winner).precision_name)(outputs, alike)
+    if reason is not None:
+        raise FuseworksError("benchmarking:user:answers-changed", place=winner.name, name=winner.name, text=reason)
 
 
 def _libraries(loaded: Loaded) -> dict[str, str]:

@@ -10,11 +10,20 @@ from optimizer import inputs
 from optimizer.benchmarking.bursts import Draw, Entrant
 from optimizer.benchmarking.screen import screen
 from optimizer.coordinator.prepare import Bench
-from optimizer.coordinator.workshop import Loaded, Plan
-from optimizer.errors import FuseworksError
+from optimizer.coordinator.workshop import Built, Loaded, Plan
+from optimizer.errors import FuseworksError, catalogue
 from optimizer.result import Candidate, Evaluation, EvaluationStatus, Problem
 from optimizer.spec import RuntimeSettings
 from optimizer.verifying.verify import Verifier
+
+catalogue(
+    {
+        "evaluating:ours:baseline": (
+            "The baseline could not be started beside a candidate: {text}",
+            "It ran before, so the machine is the likely cause: see `fuseworks doctor`, and run again.",
+        )
+    }
+)
 
 STATUS_OF_ERROR = {
     "compiling:user:unsupported": EvaluationStatus.UNSUPPORTED_BY_BACKEND,
@@ -103,12 +112,10 @@ class Evaluator:
             return failed(candidate, error)
         with loaded.child as child:
             try:
-                with (
-                    events.stage("verifying", f"Verifying {candidate.name} against float64", candidate.name),
-                    self.bench.reference_awake(),
-                ):
+                with events.stage("verifying", f"Verifying {candidate.name} against float64", candidate.name):
                     verification = self.verifier.verify(child, Plan.of(candidate).precision_name)
                 if not verification.passed:
+                    verification.first_diverging = self._first_diverging(built)
                     return Evaluation(
                         candidate=candidate,
                         status=EvaluationStatus.INCORRECT_NUMERICS,
@@ -125,6 +132,8 @@ class Evaluator:
                         check=self.verifier.agreement(Plan.of(candidate).precision_name),
                     )
             except FuseworksError as error:
+                if error.id in {"benchmarking:ours:busy", "evaluating:ours:baseline"}:
+                    raise
                 return failed(candidate, error)
             finally:
                 self._pause_baseline()
@@ -145,10 +154,34 @@ class Evaluator:
 
     def _running_baseline(self) -> Entrant:
         if self._baseline is None:
-            built = self.bench.shop.build(self.bench.baseline(self.settings))
-            self._baseline = entrant("baseline", self.bench.shop.load(built, self.settings, name="baseline"))
+            try:
+                built = self.bench.shop.build(self.bench.baseline(self.settings))
+                self._baseline = entrant("baseline", self.bench.shop.load(built, self.settings, name="baseline"))
+            except FuseworksError as error:
+                raise FuseworksError("evaluating:ours:baseline", text=error.message, detail=error.detail) from error
         self._baseline.child.resume()
         return self._baseline
+
+    def _first_diverging(self, built: Built) -> str | None:
+        """The first operation of a rewritten graph that departs from the original in float64; None when none does."""
+        model = self.bench.captured.model
+        if built.model == model or self.bench.captured.format != "pt2":
+            return None
+        arrays = self.verifier.truths.pooled[0].arrays
+        try:
+            with self.bench.context.child("bisect", {"a": model, "b": built.model}) as child:
+                reply = child.call(
+                    "verifying.first_diverging",
+                    arrays,
+                    timeout_s=120.0,
+                    model_a=child.path("a"),
+                    model_b=child.path("b"),
+                )
+        except FuseworksError as error:
+            self.bench.context.events.emit("log", f"The first diverging operation was not found: {error.message}")
+            return None
+        found = reply.fields.get("first_diverging")
+        return found[:500] if isinstance(found, str) else None
 
     def _pause_baseline(self) -> None:
         if self._baseline is not None:

@@ -12,7 +12,7 @@ from optimizer import inputs
 from optimizer.benchmarking.bursts import Entrant
 from optimizer.benchmarking.judge import LOOKS, JudgeOutcome, Pair, judge, planned_looks
 from optimizer.benchmarking.sets import Check, measure_set
-from optimizer.benchmarking.statistics import CONFIDENCE, student_interval, verdict
+from optimizer.benchmarking.statistics import CONFIDENCE, noise_floor, student_interval, verdict
 from optimizer.benchmarking.summary import held_back, performance, recheck
 from optimizer.coordinator.evaluate import drawing
 from optimizer.coordinator.prepare import Bench
@@ -26,6 +26,7 @@ ABLATION_SETS = 5
 MIN_ABLATION_SETS = 3
 CACHE_BANDWIDTH_FACTOR = 10
 BASELINE, WINNER, PEER, DEPLOYED = "baseline", "winner", "best_peer", "baseline_default"
+AGAIN = "winner_again"
 
 
 def starter(bench: Bench, candidate: Candidate, settings: RuntimeSettings | None = None) -> Callable[[], Loaded]:
@@ -40,8 +41,10 @@ def check_of(bench: Bench, candidate: Candidate) -> Check:
     return bench.verifier.agreement(Plan.of(candidate).precision_name)
 
 
-def final_screening(bench: Bench, candidates: Sequence[Candidate], settings: RuntimeSettings) -> dict[str, float]:
-    """All finalists interleaved in one set of fresh processes: speedups over the baseline. Chooses, judges nothing."""
+def final_screening(
+    bench: Bench, candidates: Sequence[Candidate], settings: RuntimeSettings
+) -> tuple[dict[str, float], dict[str, FuseworksError]]:
+    """All finalists interleaved in one set of fresh processes: speedups over the baseline, and those that failed."""
     starts: dict[str, Any] = {c.name: starter(bench, c) for c in candidates}
     starts[BASELINE] = starter(bench, bench.baseline(settings))
     measured = measure_set(
@@ -52,9 +55,8 @@ def final_screening(bench: Bench, candidates: Sequence[Candidate], settings: Run
         rounds=FINAL_ROUNDS,
         checks={c.name: check_of(bench, c) for c in candidates},
     )
-    return {
-        c.name: float(np.exp(measured.log_speedup(BASELINE, c.name))) for c in candidates if c.name in measured.entrants
-    }
+    names = [c.name for c in candidates if c.name in measured.entrants]
+    return {name: float(np.exp(measured.log_speedup(BASELINE, name))) for name in names}, measured.failed
 
 
 def judge_winner(
@@ -75,27 +77,30 @@ def judge_winner(
     if settings != RuntimeSettings():
         starts[DEPLOYED] = starter(bench, bench.baseline(RuntimeSettings()))
         pairs.append(Pair(DEPLOYED, WINNER, same_settings=False))
+        if peer is not None:
+            pairs.append(Pair(DEPLOYED, PEER, same_settings=False))
     looks = planned_looks(context.spec.policy.max_pairs, LOOKS)
 
     def progress(message: str, done: int, total: int) -> None:
         context.events.emit("benchmarking", message, candidate=winner.name, done=done, total=total)
 
-    outcome = judge(
-        starts,
-        pairs,
-        drawing(bench, 7),
-        rng=context.rng(8),
-        looks=looks,
-        deadline=deadline,
-        checks=checks,
-        reference=bench.reference,
-        progress=progress,
-    )
-    if bench.reference is not None:
-        bench.reference.pause()
-    if WINNER in outcome.failed:
-        raise outcome.failed[WINNER]
-    _believe(bench, outcome, starts, checks)
+    try:
+        outcome = judge(
+            starts,
+            pairs,
+            drawing(bench, 7),
+            rng=context.rng(8),
+            looks=looks,
+            deadline=deadline,
+            checks=checks,
+            reference=bench.reference,
+            essential={WINNER},
+            progress=progress,
+        )
+        _believe(bench, outcome, starts, checks)
+    finally:
+        if bench.reference is not None:
+            bench.reference.pause()
     return outcome
 
 
@@ -120,7 +125,7 @@ def _believe(bench: Bench, outcome: JudgeOutcome, starts: Mapping[str, Any], che
         reference=bench.reference,
     )
     if rejected is not None:
-        raise FuseworksError("benchmarking:user:answers-changed", name=WINNER, text=rejected)
+        raise FuseworksError("benchmarking:user:did-not-repeat", text=rejected)
 
 
 def roofline_bound_ms(bench: Bench) -> float | None:
@@ -129,8 +134,7 @@ def roofline_bound_ms(bench: Bench) -> float | None:
     A rewrite may do without any of the original's FLOPs, so the original graph's work bounds nothing; every input must
     still be read once. They were just staged and may lie in the caches, so ten times the memory's bandwidth is granted.
     """
-    profile = bench.answer.profile
-    bandwidth = profile.roofs.get("bandwidth_bytes_per_s") if profile else None
+    bandwidth = bench.roofs.get("bandwidth_bytes_per_s")
     if not isinstance(bandwidth, (int, float)) or bandwidth <= 0:
         return None
     arrays = drawing(bench, 11)()
@@ -142,37 +146,34 @@ def summary(bench: Bench, entrants: Sequence[Entrant]) -> Performance:
 
 
 def ablate(
-    bench: Bench,
-    winner: Candidate,
-    without: Sequence[tuple[Sequence[Step], Candidate]],
-    *,
-    floor: float,
-    deadline: float,
+    bench: Bench, winner: Candidate, without: Sequence[tuple[Sequence[Step], Candidate]], *, deadline: float
 ) -> list[AblationRow]:
-    """What each group of steps gives by itself: time without it / time with it, in fresh processes, interleaved."""
+    """What each group of steps gives by itself: time without it / time with it, in fresh processes, interleaved.
+
+    A second process of the winner in each set gives the floor, of as many pairs and rounds. The candidates without a
+    step are not verified: they are never offered, and one timed answer a round is compared with the winner's.
+    """
     context = bench.context
     starts: dict[str, Any] = {WINNER: starter(bench, winner)}
+    starts[AGAIN] = starts[WINNER]
     checks: dict[str, Check] = {}
     rows: dict[str, AblationRow] = {}
     for steps, candidate in without:
         row = AblationRow(step=_named(steps))
         rows[candidate.name] = row
-        if time.monotonic() > deadline and not bench.shop.is_built(candidate):
-            row.reason = "the time budget was over before a candidate without it was built"
+        if not bench.shop.is_built(candidate):
+            row.reason = bench.shop.why_not(candidate) or "it was not built within the time budget"
             continue
-        try:
-            starts[candidate.name] = starter(bench, candidate)
-            checks[candidate.name] = check_of(bench, candidate)
-        except FuseworksError as error:
-            row.reason = f"without it: {error.message}"
+        starts[candidate.name] = starter(bench, candidate)
+        checks[candidate.name] = check_of(bench, candidate)
     logs: dict[str, list[float]] = {name: [] for name in starts if name != WINNER}
     draw, rng = drawing(bench, 12), context.rng(13)
     taken_s = 0.0
     for number in range(ABLATION_SETS):
-        if not logs or (number and time.monotonic() + taken_s > deadline):
+        if len(logs) < 2 or (number and time.monotonic() + taken_s > deadline):
             break
         context.events.emit("benchmarking", "Measuring what each step gives", done=number, total=ABLATION_SETS)
-        one = measure_set(starts, draw, baseline=WINNER, rng=rng, rounds=FINAL_ROUNDS, checks=checks)
+        one = measure_set(starts, draw, baseline=WINNER, essential={AGAIN}, rng=rng, rounds=FINAL_ROUNDS, checks=checks)
         taken_s = one.seconds
         for name in list(logs):
             if name in one.failed:
@@ -180,6 +181,8 @@ def ablate(
                 del logs[name], starts[name]
             else:
                 logs[name].append(one.log_speedup(name, WINNER))
+    again = logs.pop(AGAIN)
+    floor = noise_floor(again, CONFIDENCE) if len(again) >= MIN_ABLATION_SETS else 0.0
     for name, values in logs.items():
         _fill(rows[name], values, floor)
     return list(rows.values())

@@ -15,7 +15,7 @@ from optimizer.coordinator import deliver, judging
 from optimizer.coordinator.answer import Answer
 from optimizer.coordinator.builds import Builds
 from optimizer.coordinator.context import RunContext
-from optimizer.coordinator.evaluate import Evaluator, evaluator, not_tried
+from optimizer.coordinator.evaluate import Evaluator, evaluator, failed, not_tried
 from optimizer.coordinator.prepare import (
     Bench,
     backends,
@@ -27,6 +27,7 @@ from optimizer.coordinator.prepare import (
     profile,
     ready_toolchain,
 )
+from optimizer.errors import FuseworksError
 from optimizer.optimizing.planner import Facts, Planner, longest_first, same_steps, tidying
 from optimizer.result import Candidate, Evaluation, EvaluationStatus
 from optimizer.spec import RuntimeSettings, Step
@@ -35,6 +36,8 @@ from optimizer.verifying.verify import Verifier
 # Of the budget, what the judgement of the winner and the ablation keep for themselves.
 JUDGING_SHARE, ABLATION_SHARE = 0.3, 0.15
 FINALISTS, PEER_FINALISTS = 3, 2
+NOT_THE_CANDIDATES = {"benchmarking:ours:busy", "child:ours:unexpected"}
+BACKGROUND = 2  # engines built while the graph is matched and the reference computed
 NEAR = 0.93  # finalists: within 7 % of the leader of the screening
 
 
@@ -68,34 +71,59 @@ def _optimize(bench: Bench) -> None:
     try:
         peers = planner.peers()
         context.events.emit("compiling", f"Building {len(peers)} engines in the background, {builds.workers} at a time")
-        builds.submit(longest_first(peers))
+        first, later = peers[:BACKGROUND], peers[BACKGROUND:]
+        builds.submit(first)
         find_rewrites(bench)
         planner.rewrites = bench.answer.rewrites
         find_causes(bench)
-        _search(bench, planner, builds, peers, make_verifier(bench))
+        rewritten = planner.first_rewritten()
+        builds.submit([*rewritten, *later])
+        _search(bench, planner, builds, [*rewritten, *peers, *planner.low_precision()], make_verifier(bench))
     finally:
         builds.close()
 
 
-def _search(bench: Bench, planner: Planner, builds: Builds, peers: list[Candidate], verifier: Verifier) -> None:
-    context, answer = bench.context, bench.answer
-    with evaluator(bench, verifier, planner.facts.settings) as judge:
-        _round(bench, builds, judge, [*peers, *planner.first_rewritten(), *planner.low_precision()])
+def _search(bench: Bench, planner: Planner, builds: Builds, first: list[Candidate], verifier: Verifier) -> None:
+    answer, settings = bench.answer, planner.facts.settings
+    with evaluator(bench, verifier, settings) as judge:
+        _round(bench, builds, judge, first)
         alone = {e.candidate.name: e.screened_speedup or 0.0 for e in _passed(answer) if e.candidate.peer}
         _round(bench, builds, judge, planner.more_rewritten(alone))
         variants = _leave_one_out(bench, planner, builds)
-        winner, peer = _finals(bench, judge, variants, planner.facts.settings)
-    for dropped in planner.dropped:
-        answer.file(not_tried(dropped.candidate, dropped.reason))
+        ranked, peer = _finals(bench, variants, settings)
+        for dropped in planner.dropped:
+            answer.file(not_tried(dropped.candidate, dropped.reason))
+        for winner in ranked:
+            # a variant that leads has not been verified yet: nothing wrong is ever offered
+            if winner.name not in answer.evaluations and judge.evaluate(winner).status != EvaluationStatus.PASSED:
+                continue
+            if _judged_and_delivered(bench, planner, builds, winner, peer):
+                return
+    deliver.deliver(bench, deliver.Judged(None, peer, settings))
+
+
+def _judged_and_delivered(
+    bench: Bench, planner: Planner, builds: Builds, winner: Candidate, peer: Candidate | None
+) -> bool:
+    """False when the candidate failed in the judgement: it is filed as such, and the next one gets its chance."""
+    context, answer = bench.context, bench.answer
     questions = _ablation_questions(bench, planner, builds, winner)
-    share = ABLATION_SHARE if questions else 0.0
-    outcome = deliver.judged(bench, winner, peer, planner.facts.settings, deadline=context.deadline(share))
-    if questions and winner is not None and outcome.winner is winner:
-        with context.events.stage("benchmarking", "Measuring what each step of the winner gives by itself"):
-            answer.ablation = judging.ablate(
-                bench, winner, questions, floor=outcome.noise_floor, deadline=context.deadline(0.0)
-            )
+    try:
+        outcome = deliver.judged(bench, winner, peer, deadline=context.deadline(ABLATION_SHARE if questions else 0.0))
+    except FuseworksError as error:
+        if error.id in NOT_THE_CANDIDATES:
+            raise
+        answer.file(failed(winner, error))
+        context.events.emit("benchmarking", f"{winner.name} failed while it was judged: {error.message}")
+        return False
     deliver.deliver(bench, outcome)
+    if questions and outcome.winner is winner:
+        try:
+            with context.events.stage("benchmarking", "Measuring what each step of the winner gives by itself"):
+                answer.ablation = judging.ablate(bench, winner, questions, deadline=context.deadline(0.0))
+        except FuseworksError as error:
+            answer.note(context, f"The steps could not be measured one by one: {error.message}")
+    return True
 
 
 def _round(bench: Bench, builds: Builds, judge: Evaluator, candidates: Sequence[Candidate]) -> None:
@@ -139,7 +167,7 @@ def _leave_one_out(bench: Bench, planner: Planner, builds: Builds) -> list[Candi
     leader = rewritten[0]
     variants = [candidate for steps, candidate in planner.leave_one_out(leader) if not tidying(steps)]
     if len(variants) == 1:
-        return []  # the leader without its only rewrite is a peer
+        return []  # without its only rewrite that does anything, the leader is the engine alone: a peer
     with bench.context.events.stage("compiling", f"Building {leader.name} without each of its rewrites in turn"):
         builds.submit(variants)
         builds.wait(variants, bench.context.deadline(JUDGING_SHARE))
@@ -150,26 +178,29 @@ def _leave_one_out(bench: Bench, planner: Planner, builds: Builds) -> list[Candi
 
 
 def _finals(
-    bench: Bench, judge: Evaluator, variants: list[Candidate], settings: RuntimeSettings
-) -> tuple[Candidate | None, Candidate | None]:
-    """Chooses winner and best peer from one interleaved set of fresh processes. What it measured judges nothing."""
+    bench: Bench, variants: list[Candidate], settings: RuntimeSettings
+) -> tuple[list[Candidate], Candidate | None]:
+    """Ranks winners and chooses the best peer from one interleaved set of fresh processes, which judges nothing."""
     passed = _passed(bench.answer)
     if not passed:
-        return None, None
+        return [], None
     best = passed[0].screened_speedup or 1.0
     peers = [e.candidate for e in passed if e.candidate.peer][:PEER_FINALISTS]
     ours = [e.candidate for e in passed if not e.candidate.peer and (e.screened_speedup or 0.0) >= NEAR * best]
     finalists = [*ours[:FINALISTS], *variants, *peers]
     with bench.context.events.stage("benchmarking", "Choosing among the finalists, interleaved in fresh processes"):
-        speedups = judging.final_screening(bench, finalists, settings)
+        speedups, failures = judging.final_screening(bench, finalists, settings)
     for name, speedup in speedups.items():
         bench.context.events.emit("benchmarking", f"{name}: {speedup:.2f}x", candidate=name, speedup=speedup)
-    peer = max((c for c in peers if c.name in speedups), key=lambda c: speedups[c.name], default=None)
-    for candidate in sorted(finalists, key=lambda c: -speedups.get(c.name, 0.0)):
-        # a variant that leads has not been verified yet: nothing wrong is ever offered
-        if candidate.name in bench.answer.evaluations or judge.evaluate(candidate).status == EvaluationStatus.PASSED:
-            return candidate, peer
-    return None, peer
+    for candidate in finalists:
+        if candidate.name in failures:
+            bench.answer.file(failed(candidate, failures[candidate.name]))
+    ranked = sorted((c for c in finalists if c.name in speedups), key=lambda c: -speedups[c.name])
+    for candidate in variants:
+        if candidate in ranked[1:]:
+            share = speedups[candidate.name] / speedups[ranked[0].name]
+            bench.context.events.emit("log", f"{candidate.name} reaches {share:.0%} of the leader and is not pursued")
+    return ranked, next((c for c in ranked if c.peer), None)
 
 
 def _ablation_questions(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +39,7 @@ class Bench:
     answer: Answer
     reference: Child | None = None
     verifier: Verifier | None = None
+    roofs: dict[str, Any] = field(default_factory=dict)
 
     @property
     def workload(self) -> Workload:
@@ -57,17 +56,6 @@ class Bench:
             }
         )
 
-    @contextmanager
-    def reference_awake(self) -> Iterator[None]:
-        """The reference is stopped except while it is asked something."""
-        if self.reference is not None:
-            self.reference.resume()
-        try:
-            yield
-        finally:
-            if self.reference is not None:
-                self.reference.pause()
-
     def close(self) -> None:
         if self.reference is not None:
             self.reference.kill()
@@ -78,7 +66,20 @@ def prepare(context: RunContext, answer: Answer, model: Path) -> Bench:
     """Captures. Raises FuseworksError."""
     captured = capture(context, model, context.spec.workload)
     answer.workload, answer.inspection = captured.workload, captured.inspection
+    for ignored in _not_heeded(captured.workload):
+        answer.note(context, ignored)
     return Bench(context, captured, Workshop(context, captured), answer)
+
+
+def _not_heeded(workload: Workload) -> list[str]:
+    """What a workload may say and this version does not act on: told, never silently passed over."""
+    limits = {"latency_ms": workload.limits.latency_ms, "peak_memory_bytes": workload.limits.peak_memory_bytes}
+    found = [f"The workload's limit {name} is not enforced yet." for name, value in limits.items() if value is not None]
+    if workload.labels is not None:
+        found.append("The workload's task metric is not computed yet: numerics are judged against float64 alone.")
+    if workload.samples is not None:
+        found.append("The workload's captured samples are not used yet: inputs are drawn from its distributions.")
+    return found
 
 
 def backends(context: RunContext, captured: Captured) -> dict[str, str | None]:
@@ -142,10 +143,17 @@ def _best_of(known: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 
 
 def profile(bench: Bench) -> None:
-    """Profiles the baseline in its default settings."""
+    """Profiles the baseline in its default settings. A model that cannot be profiled may still be made faster."""
+    try:
+        _profile(bench)
+    except FuseworksError as error:
+        bench.answer.note(bench.context, f"The baseline could not be profiled: {error.message}")
+
+
+def _profile(bench: Bench) -> None:
     context = bench.context
     with context.events.stage("profiling", "Profiling the baseline, operation by operation"):
-        measured_roofs = roofs(context)
+        bench.roofs = roofs(context)
         built = bench.shop.build(bench.baseline(RuntimeSettings()))
         arrays = inputs.draw(bench.workload, bench.workload.sizes(), context.rng(1))
         with bench.shop.load(built, RuntimeSettings(), name="profile").child as child:
@@ -157,7 +165,7 @@ def profile(bench: Bench) -> None:
                 model=child.path("model"),
                 format=bench.captured.format,
                 threads=context.threads,
-                roofs=measured_roofs,
+                roofs=bench.roofs,
             )
         try:
             found = Profile.model_validate(reply.fields["profile"])

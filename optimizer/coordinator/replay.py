@@ -8,18 +8,23 @@ from optimizer import machine
 from optimizer.coordinator import deliver
 from optimizer.coordinator.answer import Answer
 from optimizer.coordinator.context import RunContext
-from optimizer.coordinator.evaluate import evaluator
-from optimizer.coordinator.prepare import Bench, conditions, make_verifier, prepare, ready_toolchain
+from optimizer.coordinator.evaluate import Evaluator, evaluator
+from optimizer.coordinator.prepare import Bench, conditions, make_verifier, prepare, ready_toolchain, roofs
 from optimizer.coordinator.workshop import Plan
 from optimizer.errors import FuseworksError, catalogue
 from optimizer.recipe import Machine, Recipe, as_document, check_graph, check_target, digest, load_recipe
 from optimizer.result import Candidate, EvaluationStatus, Verdict
+from optimizer.spec import PassStep
 
 catalogue(
     {
         "replay:user:does-not-apply": (
             "The recipe {name} does not apply: {reason}.",
             "Run `fuseworks optimize` on this model instead: it finds what does apply.",
+        ),
+        "replay:user:precision": (
+            "The recipe {name} computes in {precision}, which this run's policy does not allow.",
+            "Allow it with --precision {asked}, if the model's accuracy may be touched.",
         ),
         "replay:user:not-accepted": (
             "The recipe {name} was replayed and is not accepted on this model: {reason}.",
@@ -35,6 +40,10 @@ def replay(context: RunContext, answer: Answer) -> None:
         raise FuseworksError("run:usage:spec", text="a replay needs a recipe", place="recipe")
     recipe = load_recipe(Path(context.spec.recipe))
     answer.recipe, answer.recipe_digest = as_document(recipe), digest(recipe)
+    # the stricter of what the recipe promises and what the run asks for
+    ratio = min(context.spec.policy.max_error_ratio, recipe.accept.max_error_ratio)
+    policy = context.spec.policy.model_copy(update={"max_error_ratio": ratio})
+    context.spec = context.spec.model_copy(update={"policy": policy})
     bench = prepare(context, answer, Path(context.spec.model))
     try:
         _replay(bench, recipe)
@@ -56,21 +65,45 @@ def _replay(bench: Bench, recipe: Recipe) -> None:
         reason = check_graph(recipe, answer.rewrites)
     if reason is not None:
         raise FuseworksError("replay:user:does-not-apply", place="applies_to.graph", name=name, reason=reason)
+    if plan.precision_name not in context.spec.policy.precisions:
+        raise FuseworksError(
+            "replay:user:precision", place="steps", name=name, precision=plan.precision_name, asked=plan.precision_name
+        )
     if plan.backend.backend in {"inductor", "aot_inductor"}:
         context.unhurried(ready_toolchain)
+    bench.roofs = roofs(context)
     verifier = make_verifier(bench)
     with evaluator(bench, verifier, plan.settings) as judge:
         evaluation = judge.evaluate(candidate)
+        peer = _peer(bench, candidate, judge) if evaluation.status == EvaluationStatus.PASSED else None
     if evaluation.status != EvaluationStatus.PASSED:
-        raise FuseworksError("replay:user:not-accepted", name=name, reason=f"{evaluation.status}: {evaluation.reason}")
-    judgement = deliver.judged(bench, candidate, None, plan.settings, deadline=context.deadline(0.0))
+        if evaluation.problem is not None and evaluation.problem.side == "ours":
+            raise FuseworksError.from_document(evaluation.problem.model_dump())
+        reason = f"{evaluation.status.value.replace('_', ' ')}: {evaluation.reason}"
+        raise FuseworksError("replay:user:not-accepted", name=name, reason=reason)
+    judgement = deliver.judged(bench, candidate, peer, deadline=context.deadline(0.0))
     answer.conditions = conditions(context, judgement.settings)
     same = answer.same_settings
     assert same is not None
-    wanted = recipe.accept.min_speedup
     measured = f"{same.speedup:.2f}x [{same.interval.low:.2f}, {same.interval.high:.2f}]"
-    answer.summary = f"{name} replayed: {measured}, verdict {same.verdict.value.replace('_', ' ')}."
-    if same.verdict != Verdict.FASTER or (wanted is not None and same.speedup < wanted):
+    answer.summary = f"{name} replayed: {measured}, {same.verdict.value.replace('_', ' ')}."
+    wanted = recipe.accept.min_speedup
+    if same.verdict != Verdict.FASTER:
+        answer.summary += " Not accepted: only a recipe that is faster is."
+    elif wanted is not None and same.speedup < wanted:
         answer.summary += f" Not accepted: the recipe asks for at least {wanted}x."
-        return
-    answer.artifacts += deliver.package(bench, candidate)
+    elif judgement.winner is not candidate:
+        answer.summary += " Not accepted: its backend is faster without the rewrites."
+    else:
+        answer.summary += " Accepted."
+        answer.artifacts += deliver.package(bench, candidate)
+
+
+def _peer(bench: Bench, candidate: Candidate, judge: Evaluator) -> Candidate | None:
+    """The recipe's own backend without its rewrites: what the reader could have had without the recipe."""
+    steps = [step for step in candidate.steps if not isinstance(step, PassStep)]
+    backend = Plan.of(candidate).backend.backend
+    peer = Candidate(name=backend, steps=steps, peer=True, why="the recipe's backend without its rewrites")
+    if backend == bench.captured.baseline_backend or len(steps) == len(candidate.steps):
+        return None
+    return peer if judge.evaluate(peer).status == EvaluationStatus.PASSED else None

@@ -6,6 +6,7 @@ are kept. Leaves `result.json` in `out`.
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 import traceback
@@ -21,6 +22,7 @@ from optimizer.reporting.report import write_report
 from optimizer.result import Result, RunStatus
 from optimizer.spec import Purpose, RunSpec
 
+LEFT_BY_RUNS = ("result.json", "samples.json", "report.html", "recipe.yaml", "package", "package.zip")
 PURPOSES: dict[Purpose, Callable[[RunContext, Answer], None]] = {
     Purpose.INSPECT: inspect.inspect,
     Purpose.OPTIMIZE: optimize.optimize,
@@ -39,19 +41,44 @@ def execute(spec: RunSpec, sink: Sink) -> Result:
         spec=spec, work=work, out=out, events=events, seed=seed_of(spec), threads=default_threads(spec)
     )
     answer = Answer()
+    for name in LEFT_BY_RUNS:  # what an earlier run left here must not pass for this one's
+        _remove(out / name)
     try:
         result = _work(context, answer)
     except BaseException:
         _write(answer.result(context, RunStatus.CANCELLED), out)
         raise
     finally:
+        context.end_children(None)
         shutil.rmtree(work, ignore_errors=True)
-    if result.comparisons:
-        report = write_report(result, out, samples=answer.latencies())
-        result.artifacts.append(deliver.artifact("report", report))
     _write(result, out)
+    if answer.inspection is not None:
+        result = _with_report(context, answer, result, out)
     events.emit("finished", result.summary, status=result.status.value)
     return result
+
+
+def _with_report(context: RunContext, answer: Answer, result: Result, out: Path) -> Result:
+    """Raw samples and report; the result is on disk already, and a report that fails costs nothing else."""
+    try:
+        if answer.samples:
+            samples = out / "samples.json"
+            samples.write_text(json.dumps(answer.samples) + "\n")
+            result.artifacts.append(deliver.artifact("samples", samples))
+        report = write_report(result, out, samples=answer.latencies())
+        result.artifacts.append(deliver.artifact("report", report))
+    except Exception as error:
+        answer.note(context, f"The report could not be written: {type(error).__name__}: {error}")
+        result.notes = answer.notes
+    _write(result, out)
+    return result
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _work(context: RunContext, answer: Answer) -> Result:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,13 +103,16 @@ class Workshop:
         self._keys: dict[str, threading.Lock] = {}
         self._rewritten: dict[str, Rewritten] = {"[]": Rewritten(captured.model, [])}
         self._built: dict[str, Built] = {}
+        self._failures: dict[str, FuseworksError] = {}
 
     def rewrite(self, passes: tuple[PassStep, ...] | None) -> Rewritten:
         """Runs the passes in a child; None means every pass in its standard order. Raises FuseworksError."""
         key = _steps_key(passes)
         with self._only_once("rewrite " + key):
+            self._raise_again("rewrite " + key)
             if key not in self._rewritten:
-                self._rewritten[key] = self._rewrite(passes)
+                with self._remembered("rewrite " + key):
+                    self._rewritten[key] = self._rewrite(passes)
                 if passes is None:
                     # the passes that applied, by themselves, give this very graph
                     applied = (
@@ -140,9 +145,29 @@ class Workshop:
         plan = Plan.of(candidate)
         key = plan.build_key()
         with self._only_once("build " + key):
+            self._raise_again("build " + key)
             if key not in self._built:
-                self._built[key] = self._build(plan)
+                with self._remembered("build " + key):
+                    self._built[key] = self._build(plan)
         return self._built[key]
+
+    @contextmanager
+    def _remembered(self, key: str) -> Iterator[None]:
+        """A failure is memoised like a success: what does not compile is not compiled twice."""
+        try:
+            yield
+        except FuseworksError as error:
+            self._failures[key] = error
+            raise
+
+    def _raise_again(self, key: str) -> None:
+        if key in self._failures:
+            raise self._failures[key]
+
+    def why_not(self, candidate: Candidate) -> str | None:
+        """Why the candidate could not be built; None when it was, or was never begun."""
+        error = self._failures.get("build " + Plan.of(candidate).build_key())
+        return error.message if error else None
 
     def is_built(self, candidate: Candidate) -> bool:
         return Plan.of(candidate).build_key() in self._built
@@ -158,7 +183,7 @@ class Workshop:
         with self.context.child("build", inputs) as child:
             reply = child.call(
                 "compiling.build",
-                timeout_s=BUILD_TIMEOUT_S,
+                timeout_s=self.context.build_timeout_s(),
                 collect=folder,
                 backend=plan.backend.backend,
                 options=plan.backend.options,
@@ -191,7 +216,10 @@ class Workshop:
         if built.folder is not None:
             inputs["artifact"] = built.folder
         as_uploaded = (
-            self.captured.weights is not None and built.plan.backend.backend == "eager" and not built.plan.passes
+            self.captured.weights is not None
+            and built.plan.backend.backend == "eager"
+            and not built.plan.passes
+            and built.plan.precision is None
         )
         if as_uploaded:
             inputs["upload"] = self.captured.upload

@@ -15,8 +15,8 @@ from optimizer.spec import BackendStep, PassStep, Policy, PrecisionStep, Runtime
 
 SLOWEST_BUILDS = ("aot_inductor", "inductor", "onnxruntime", "openvino")
 INDUCTOR_MARGIN = 1.03
-# Cheap ones first: an early leader makes the rest of the budget better spent.
-BACKEND_ORDER = ("eager", "openvino", "onnxruntime", "aot_inductor", "inductor")
+# Those that lead most often first; torch.compile last: it costs seconds in each fresh process.
+BACKEND_ORDER = ("eager", "aot_inductor", "openvino", "onnxruntime", "inductor")
 # Engines whose own default deserves a second try. ONNX Runtime's levels can each lose (or be wrong) on some model.
 OPTION_VARIANTS: dict[str, list[dict[str, object]]] = {"onnxruntime": [{"level": "extended"}, {"level": "basic"}]}
 # Exact passes that clean the graph up so that others match; alone they rarely change what a compiler emits.
@@ -56,17 +56,6 @@ class Planner:
     facts: Facts
     rewrites: Sequence[Rewrite] = ()
     dropped: list[Dropped] = field(default_factory=list)
-
-    def baseline(self, settings: RuntimeSettings | None = None) -> Candidate:
-        """The upload as its own framework runs it, under `settings` (default: those of the candidates)."""
-        settings = self.facts.settings if settings is None else settings
-        name = "baseline" if settings == self.facts.settings else "baseline (default settings)"
-        return Candidate(
-            name=name,
-            steps=[*_runtime(settings), BackendStep(backend=self.facts.baseline_backend)],
-            peer=True,
-            why="the upload as its own framework runs it",
-        )
 
     def peers(self) -> list[Candidate]:
         """Each engine that a user could pick, without our rewrites."""
@@ -121,9 +110,7 @@ class Planner:
         """bfloat16, where the policy allows it and the processor has it."""
         wanted = "bfloat16" in self.facts.policy.precisions
         candidates = [
-            self._candidate(
-                backend, passes, precision="bfloat16", why="bfloat16 is allowed by the policy", peer=not passes
-            )
+            self._candidate(backend, passes, precision="bfloat16", why="bfloat16 is allowed by the policy")
             for passes in ([self.passes(), ()] if self.passes() else [()])
             for backend in self._usable(("openvino", "aot_inductor", "inductor"))
         ]

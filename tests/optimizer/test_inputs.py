@@ -80,7 +80,11 @@ def test_columns_have_bounds_of_their_own() -> None:
 
 
 def test_from_is_the_smallest_integer() -> None:
-    for values in ({"from": 5, "below": 9}, {"from": 5, "below": 9, "zipf": 1.2}, {"from": 5, "below": 9, "normal": [7, 9]}):
+    for values in (
+        {"from": 5, "below": 9},
+        {"from": 5, "below": 9, "zipf": 1.2},
+        {"from": 5, "below": 9, "normal": [7, 9]},
+    ):
         drawn = one(ids(**values))
         assert (drawn.min(), drawn.max()) == (5, 8)
 
@@ -101,7 +105,8 @@ def test_distributions_have_their_moments() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "travels"), [("float16", "float32"), ("bfloat16", "float32"), ("int8", "int8"), ("uint8", "uint8"), ("bool", "bool")]
+    ("dtype", "travels"),
+    [("float16", "float32"), ("bfloat16", "float32"), ("int8", "int8"), ("uint8", "uint8"), ("bool", "bool")],
 )
 def test_arrays_have_the_dtype_in_which_they_travel(dtype: str, travels: str) -> None:
     assert one({"name": "x", "dtype": dtype, "shape": ["batch", 2]}).dtype == travels
@@ -118,7 +123,9 @@ def test_low_precision_inputs_are_values_that_their_dtype_holds() -> None:
 
 
 def test_a_scalar_input_is_drawn() -> None:
-    spec = Workload.model_validate({"inputs": [{"name": "k", "dtype": "int64", "shape": [], "values": {"zipf": 1.1, "below": 9}}]})
+    spec = Workload.model_validate(
+        {"inputs": [{"name": "k", "dtype": "int64", "shape": [], "values": {"zipf": 1.1, "below": 9}}]}
+    )
     assert draw(spec, {}, np.random.default_rng(0))[0].shape == ()
     assert items(spec, {}) == 1
 
@@ -171,9 +178,17 @@ def test_edges_cover_sizes_values_ids_and_masks(edges: dict[str, EdgeSet]) -> No
 
 def test_every_edge_stays_within_what_the_workload_declares(edges: dict[str, EdgeSet]) -> None:
     for edge in edges.values():
-        dense, share, table, history, length, mask, present = edge.arrays
+        dense, share, table, history, length, _mask, present = edge.arrays
         assert [a.shape[0] for a in edge.arrays] == [edge.sizes["batch"]] * 7
-        assert [a.dtype.name for a in edge.arrays] == ["float32", "float32", "int64", "int32", "int64", "bool", "float32"]
+        assert [a.dtype.name for a in edge.arrays] == [
+            "float32",
+            "float32",
+            "int64",
+            "int32",
+            "int64",
+            "bool",
+            "float32",
+        ]
         assert np.isfinite(dense).all()
         assert share.min() >= 0.25 and share.max() < 1.0
         assert table.min() >= 0 and (table < [10, 1000, 50_000, 3]).all()

@@ -24,6 +24,7 @@ Examples:
 @click.argument("model", type=options.MODEL)
 @options.running
 @options.measuring
+@options.precision
 def command(recipe: Path, model: Path, out: Path | None, as_json: bool, **given: Any) -> int:
     """Do to MODEL exactly what RECIPE says, then verify and measure it.
 

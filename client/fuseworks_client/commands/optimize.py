@@ -25,17 +25,12 @@ Examples:
 @click.argument("model", type=options.MODEL)
 @options.running
 @options.measuring
-@click.option(
-    "--precision",
-    multiple=True,
-    type=click.Choice(["float32", "bfloat16"]),
-    help="A precision that may be used; give it again for more. Default: float32 only.",
-)
+@options.precision
 @click.option(
     "--backend", multiple=True, metavar="NAME", help="An engine that may be used; repeatable. Default: all here."
 )
 @click.option("--no-ablation", is_flag=True, help="Do not measure what each step of the winner gives by itself.")
-@click.option("--no-runtime-settings", is_flag=True, help="Do not propose allocator, huge pages or threads.")
+@click.option("--no-runtime-settings", is_flag=True, help="Do not propose allocator or huge pages.")
 def command(model: Path, out: Path | None, as_json: bool, **given: Any) -> int:
     """Find out how much faster MODEL can be, and prove it.
 

@@ -21,7 +21,7 @@ from optimizer.spec import Policy, Workload
 from optimizer.verifying.verify import Verifier
 
 WORKLOAD = Workload.model_validate({"inputs": [{"name": "x", "dtype": "float32", "shape": [64, 128]}]})
-ENVIRONMENT = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PYTHONDONTWRITEBYTECODE")}
+ENVIRONMENT = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PYTHONDONTWRITEBYTECODE"), "1")
 
 
 def saved(path: Path, times: int) -> Path:
