@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import psutil
 import pytest
+import setuptools  # noqa: F401 -- before any test imports the standard library's distutils: it refuses afterwards
 from hypothesis import settings
 
 # The machine is shared while tests run: a deadline per example would measure the neighbours.

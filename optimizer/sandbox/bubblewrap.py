@@ -35,12 +35,13 @@ def program() -> str | None:
 def arguments(*, inputs: Mapping[str, Path], limits: Limits, devices: Sequence[str], drops_uid: bool) -> list[str]:
     """All but the program, its descriptors' options and the command."""
     given = [*_namespaces(drops_uid), "--die-with-parent", "--new-session", "--hostname", "sandbox"]
+    # before the read-only tree: an installation may itself lie below this folder, and would be hidden
+    given += ["--size", str(limits.scratch_bytes), "--perms", "1777", "--tmpfs", SCRATCH_MOUNT]
     given += [*_system(), "--proc", "/proc", "--dev", "/dev"]
     for device in devices:
         given += ["--dev-bind", device, device]
     if devices:
         given += ["--ro-bind", "/sys", "/sys"]  # a GPU's driver library looks for its bus there
-    given += ["--size", str(limits.scratch_bytes), "--perms", "1777", "--tmpfs", SCRATCH_MOUNT]
     given += ["--perms", "1777", "--dir", SCRATCH]
     given += ["--size", str(limits.shm_bytes), "--perms", "1777", "--tmpfs", SHM_MOUNT]
     given += ["--perms", "0755", "--dir", "/job", "--perms", "0755", "--dir", INPUTS]

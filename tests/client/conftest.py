@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ class Command:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            # started in the background of a script, a process inherits an ignored interrupt, and so would its children
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
 
     def __call__(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -91,7 +91,7 @@ def test_durations_are_read_as_people_type_them(fuseworks: Command, text: str, e
 
 def test_without_the_optimizer_it_says_what_is_missing(fuseworks: Command):
     done = fuseworks(
-        "optimize", fuseworks.model("ok"), "--out", "out", FUSEWORKS_OPTIMIZER=f"{sys.executable} -m optimizer"
+        "optimize", fuseworks.model("ok"), "--out", "out", FUSEWORKS_OPTIMIZER=f"{sys.executable} -I -S -m optimizer"
     )
     assert done.returncode == 3
     assert "The optimizer is not installed beside this command." in done.stderr

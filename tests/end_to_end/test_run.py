@@ -41,7 +41,7 @@ def get_inputs():
 SPLIT = """\
 apiVersion: fuseworks.io/v1
 kind: Recipe
-metadata: {name: split-target-attention, version: 1.0.0, title: Split, summary: DIN's first layer, split}
+metadata: {name: split-target-attention, version: 1.0.0, title: Split, summary: the first layer split}
 applies_to:
   mode: inference
   target: {kind: cpu}

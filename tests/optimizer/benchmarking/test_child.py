@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import mmap
 import sys
 import time
 
@@ -49,7 +50,8 @@ def test_page_faults_of_a_burst_are_counted() -> None:
     kept = []
 
     def touch(x: torch.Tensor) -> torch.Tensor:
-        kept.append(np.ones(1 << 21))  # 16 MiB of new pages
+        kept.append(mmap.mmap(-1, 16 << 20))
+        kept[-1].write(b"x" * (16 << 20))  # new pages, whatever malloc has kept from earlier tests
         return x
 
     child = LocalChild(TorchContender(touch))
