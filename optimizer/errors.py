@@ -7,6 +7,9 @@ remedies live here and nowhere else.
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+import pkgutil
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +33,16 @@ def catalogue(entries: dict[str, tuple[str, str]]) -> None:
         if id_.split(":")[1] not in {"user", "ours", "usage"}:
             raise RuntimeError(f"error id {id_!r} names no side")
         CATALOGUE[id_] = Entry(message, remedy)
+
+
+def load_catalogue() -> None:
+    """Imports every stage's `errors` module. Whoever reads a child's answer needs them all: an id that is not known
+    here cannot be told from one that a hostile child made up."""
+    import optimizer
+
+    for stage in pkgutil.iter_modules(optimizer.__path__):
+        if stage.ispkg and importlib.util.find_spec(f"optimizer.{stage.name}.errors") is not None:
+            importlib.import_module(f"optimizer.{stage.name}.errors")
 
 
 class FuseworksError(Exception):

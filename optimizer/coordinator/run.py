@@ -17,7 +17,7 @@ from optimizer.coordinator import compare, deliver, inspect, optimize, replay
 from optimizer.coordinator.answer import Answer
 from optimizer.coordinator.context import RunContext, default_threads, seed_of
 from optimizer.coordinator.events import Emitter, Sink
-from optimizer.errors import FuseworksError
+from optimizer.errors import FuseworksError, load_catalogue
 from optimizer.reporting.report import write_report
 from optimizer.result import Result, RunStatus
 from optimizer.spec import Purpose, RunSpec
@@ -33,6 +33,7 @@ PURPOSES: dict[Purpose, Callable[[RunContext, Answer], None]] = {
 
 def execute(spec: RunSpec, sink: Sink) -> Result:
     """Works the spec and returns what `result.json` says. Raises nothing but KeyboardInterrupt and the like."""
+    load_catalogue()
     out = Path(spec.out).absolute()
     out.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix="fuseworks-run-"))
