@@ -199,7 +199,9 @@ def _finals(
     for candidate in variants:
         if candidate in ranked[1:]:
             share = speedups[candidate.name] / speedups[ranked[0].name]
-            bench.context.events.emit("log", f"{candidate.name} reaches {share:.0%} of the leader and is not pursued")
+            bench.context.events.emit(
+                "log", f"{candidate.name} reaches {share:.0%} of the leader's speed and is not pursued"
+            )
     return ranked, next((c for c in ranked if c.peer), None)
 
 

@@ -83,5 +83,7 @@ def step(document: Mapping[str, Any]) -> str:
             options = document.get("options") or document.get("keep_float32") or {}
             listed = ", ".join(f"{k}={v}" for k, v in options.items())
             return f"{kind} {document[kind]}" + (f" ({listed})" if listed else "")
+    if "passes" in document:  # tidying passes, which an ablation takes away together
+        return "passes " + ", ".join(map(str, document["passes"]))
     settings = ", ".join(f"{k}={v}" for k, v in dict(document.get("runtime") or {}).items())
     return f"runtime {settings}" if settings else "runtime defaults"
