@@ -192,6 +192,9 @@ def _finals(
         speedups, failures = judging.final_screening(bench, finalists, settings)
     for name, speedup in speedups.items():
         bench.context.events.emit("benchmarking", f"{name}: {speedup:.2f}x", candidate=name, speedup=speedup)
+        known = bench.answer.evaluations.get(name)
+        if known is not None:  # interleaved with all finalists, it is the better of the two screenings
+            bench.answer.file(known.model_copy(update={"screened_speedup": speedup}))
     for candidate in finalists:
         if candidate.name in failures:
             bench.answer.file(failed(candidate, failures[candidate.name]))

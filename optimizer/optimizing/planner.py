@@ -14,7 +14,7 @@ from optimizer.result import Candidate, Rewrite
 from optimizer.spec import BackendStep, PassStep, Policy, PrecisionStep, RuntimeSettings, RuntimeStep, Step, dump_step
 
 SLOWEST_BUILDS = ("aot_inductor", "inductor", "onnxruntime", "openvino")
-INDUCTOR_MARGIN = 1.03
+INDUCTOR_MARGIN = 1.15  # beyond what one screening may be off by
 # Those that lead most often first; torch.compile last: it costs seconds in each fresh process.
 BACKEND_ORDER = ("eager", "aot_inductor", "openvino", "onnxruntime", "inductor")
 # Engines whose own default deserves a second try. ONNX Runtime's levels can each lose (or be wrong) on some model.
