@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -19,13 +20,13 @@ class Evidence:
     notes: Sequence[str] = ()
 
 
-class Rule:
+class Rule(ABC):
     """One cause. `check` yields findings; none when the cause is not there."""
 
     name: str
 
-    def check(self, evidence: Evidence) -> Iterator[Finding]:
-        raise NotImplementedError
+    @abstractmethod
+    def check(self, evidence: Evidence) -> Iterator[Finding]: ...
 
 
 RULES: Registry[Rule] = Registry("rule", "optimizer.diagnosing.rules")
