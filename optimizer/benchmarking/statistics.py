@@ -18,7 +18,7 @@ from optimizer.result import Verdict
 
 CONFIDENCE = 0.99
 MAX_LOOKS = 3
-SAME_SHARE = 0.02
+SAME_SHARE, SAME_CAP = 0.02, 0.10
 
 
 class SpeedupInterval(NamedTuple):
@@ -61,7 +61,8 @@ def verdict(low: float, high: float, floor: float) -> Verdict:
         return Verdict.FASTER
     if high < 1.0 - floor:
         return Verdict.SLOWER
-    width = max(floor, SAME_SHARE)
+    # a floor that reaches far is ignorance, not equality: nothing is `same` beyond the cap
+    width = min(max(floor, SAME_SHARE), SAME_CAP)
     if low >= 1.0 - width and high <= 1.0 + width:
         return Verdict.SAME
     return Verdict.CANNOT_TELL

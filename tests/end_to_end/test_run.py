@@ -79,7 +79,7 @@ def test_the_judgement_has_an_interval_around_its_speedup_and_raw_log_speedups(r
     result, _ = run
     assert result.speedup_ci is not None
     assert result.speedup_ci.low <= result.speedup <= result.speedup_ci.high
-    assert len(result.comparisons) >= 3
+    assert len(result.comparisons) >= 2  # under equal settings, and as deployed
     assert all(c.pairs == len(c.log_speedups) >= 3 for c in result.comparisons)
     mean = math.exp(sum(result.comparisons[0].log_speedups) / result.comparisons[0].pairs)
     assert result.speedup == pytest.approx(mean)

@@ -151,3 +151,9 @@ def test_the_best_of_twenty_equal_candidates_is_called_faster_only_on_the_sample
     assert on_selecting > most_wrong(trials, 0.01), "the selection effect must be there to be removed"
     assert on_fresh <= most_wrong(trials, 0.005)
     assert np.mean(selecting_gain) > 0.01
+
+
+def test_a_noisy_machine_makes_nothing_the_same_it_cannot_tell() -> None:
+    assert verdict(0.5, 1.4, 0.8) == Verdict.CANNOT_TELL
+    assert verdict(0.02, 14.0, 180_000.0) == Verdict.CANNOT_TELL
+    assert verdict(0.92, 1.08, 0.8) == Verdict.SAME
