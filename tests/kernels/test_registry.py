@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,5 @@ def test_a_module_that_does_not_import_stops_loading(tmp_path: Path, monkeypatch
 def test_private_modules_are_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = package(tmp_path, monkeypatch, _private="raise RuntimeError", good="")
     Registry("thing", name).load()
+    assert f"{name}.good" in sys.modules
+    assert f"{name}._private" not in sys.modules
