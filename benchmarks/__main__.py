@@ -1,7 +1,8 @@
 """`python -m benchmarks [MODEL...] [--times N] [--budget 6m]`: optimizes the examples and keeps the figures.
 
-Each model is run N times, so that one sees whether the verdicts hold. The report (Markdown and JSON) goes to
-`benchmarks/reports/<host fingerprint>/`. All ratios are measured side by side within one run.
+Each model is run N times, to see whether the verdicts hold: exit code 1 when those of a model differ. The report
+(Markdown and JSON) goes to `benchmarks/reports/<host fingerprint>/`. All ratios are measured side by side within one
+run.
 """
 
 from __future__ import annotations
@@ -11,97 +12,56 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
-from typing import Any
+
+from benchmarks.report import COLUMNS, Document, agreements, kept, line, markdown, row
 
 ROOT = Path(__file__).parent.parent
 REPORTS = Path(__file__).parent / "reports"
-COLUMNS = (
-    "model",
-    "baseline ms",
-    "best ms",
-    "speedup",
-    "as deployed",
-    "verdict",
-    "best peer",
-    "peer speedup",
-    "over peer",
-    "winner",
-    "max error",
-)
 
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("models", nargs="*", help="model files; default: all of examples/")
-    parser.add_argument("--times", type=int, default=1)
+    parser.add_argument("--times", type=int, default=1, help="runs of each model; their verdicts are compared")
     parser.add_argument("--budget", default="6m")
     options = parser.parse_args(arguments)
+    if options.times < 1:
+        parser.error("--times must be at least 1")
     models = [Path(m) for m in options.models] or sorted((ROOT / "examples").glob("*.py"))
-    rows: list[list[str]] = []
-    documents: list[dict[str, Any]] = []
+    documents: list[Document] = []
+    print(line(COLUMNS), flush=True)
     for model in models:
         for number in range(options.times):
             print(f"==> {model.name}, {number + 1} of {options.times}", file=sys.stderr)
-            document = optimize(model, options.budget)
-            documents.append({"model": model.name, **document})
-            rows.append(row(model.name, document))
-            print(line(rows[-1]), flush=True)
-    fingerprint = next((d["conditions"]["fingerprint"][:12] for d in documents if d.get("conditions")), "unknown")
-    folder = REPORTS / fingerprint
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "examples.json").write_text(json.dumps([_kept(d) for d in documents], indent=1) + "\n")
-    table = [line(COLUMNS), line(["---"] * len(COLUMNS)), *map(line, rows)]
-    (folder / "examples.md").write_text("\n".join(table) + "\n")
-    print(f"==> {folder.relative_to(ROOT)}", file=sys.stderr)
-    return 0
+            documents.append(optimize(model, options.budget))
+            print(line(row(documents[-1])), flush=True)
+    print(f"==> {write(documents, REPORTS)}", file=sys.stderr)
+    differing = [one for one in agreements(documents) if one.agree is False]
+    for one in differing:
+        print(f"==> The verdicts differ: {one.in_words()}", file=sys.stderr)
+    return 1 if differing else 0
 
 
-def optimize(model: Path, budget: str) -> dict[str, Any]:
+def optimize(model: Path, budget: str) -> Document:
+    """The answer of one run of the command; `no answer` as its status when it gave none."""
     command = [sys.executable, "-m", "fuseworks_client", "optimize", str(model), "--json", "--budget", budget]
+    began = time.monotonic()
     with tempfile.TemporaryDirectory() as out:
         done = subprocess.run([*command, "--out", out], stdout=subprocess.PIPE, text=True)
-    if not done.stdout:
-        raise RuntimeError(f"{model.name}: exit code {done.returncode} and no answer")
-    document: dict[str, Any] = json.loads(done.stdout)
-    return document
+    answer: Document = json.loads(done.stdout) if done.stdout else {"status": f"no answer (exit {done.returncode})"}
+    return {"model": model.name, "wall_s": round(time.monotonic() - began, 1), **answer}
 
 
-def row(name: str, d: dict[str, Any]) -> list[str]:
-    peer = d.get("best_peer") or {}
-    errors = [o["error"] for o in d.get("numerics") or []]
-    return [
-        name,
-        _number(d.get("baseline_ms")),
-        _number(d.get("best_ms")),
-        _interval(d.get("speedup"), d.get("speedup_ci")),
-        _number(d.get("speedup_as_deployed")),
-        str(d.get("verdict") or d.get("status")),
-        str(peer.get("name", "")),
-        _interval(peer.get("speedup"), peer.get("interval")),
-        _number(d.get("speedup_over_best_peer")),
-        str(d.get("winner") or ""),
-        f"{max(errors):.1e}" if errors else "",
-    ]
-
-
-def line(cells: Any) -> str:
-    return "| " + " | ".join(cells) + " |"
-
-
-def _number(value: Any) -> str:
-    return f"{value:.2f}" if isinstance(value, (int, float)) else ""
-
-
-def _interval(value: Any, interval: Any) -> str:
-    if value is None or not interval:
-        return ""
-    return f"{value:.2f} [{interval['low']:.2f}, {interval['high']:.2f}]"
-
-
-def _kept(document: dict[str, Any]) -> dict[str, Any]:
-    """The document without what is long and says nothing of speed."""
-    return {k: v for k, v in document.items() if k not in {"profile", "rewrites", "workload", "artifacts", "recipe"}}
+def write(documents: list[Document], reports: Path) -> Path:
+    """Writes the report below `reports`, in the folder of the machine's fingerprint, and returns that folder."""
+    fingerprint = next((d["conditions"]["fingerprint"][:12] for d in documents if d.get("conditions")), "unknown")
+    folder = reports / fingerprint
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "examples.json").write_text(json.dumps([kept(d) for d in documents], indent=1) + "\n")
+    (folder / "examples.md").write_text(markdown(documents))
+    return folder
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`python -m optimizer`: the coordinator as a program. Verbs: run, schema, recipe, prepare, doctor.
+"""`python -m optimizer`: the coordinator as a program. Verbs: run, schema, recipe, prepare, doctor, manifest.
 
 Exit codes: 0 done, 3 our or the machine's fault, 4 the model's (or the recipe's) fault, 64 usage.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -41,12 +42,23 @@ def main(arguments: list[str]) -> int:
     verbs.add_parser("prepare", help="seed what this machine needs once: the compilers' cache (about a minute)")
     doctor = verbs.add_parser("doctor", help="say what this machine lacks")
     doctor.add_argument("--json", action="store_true")
+    manifest = verbs.add_parser(
+        "manifest", help="print what this installation can do: passes, kernels, backends, devices"
+    )
+    manifest.add_argument("--target", default="cpu", help="cpu, cuda:sm_NN or rocm:gfxNNN")
     try:
         options = parser.parse_args(arguments)
     except SystemExit as stop:
         return EXIT_USAGE if stop.code else EXIT_DONE
-    handler = {"run": _run, "schema": _schema, "recipe": _recipe, "prepare": _prepare, "doctor": _doctor}[options.verb]
-    return handler(options)
+    handlers = {
+        "run": _run,
+        "schema": _schema,
+        "recipe": _recipe,
+        "prepare": _prepare,
+        "doctor": _doctor,
+        "manifest": _manifest,
+    }
+    return handlers[options.verb](options)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -121,6 +133,12 @@ def _doctor(options: argparse.Namespace) -> int:
     from optimizer.doctor import main as doctor
 
     return doctor(["--json"] if options.json else [])
+
+
+def _manifest(options: argparse.Namespace) -> int:
+    """In a process of its own: passes and kernels import torch, which this one never does."""
+    answer = subprocess.run([sys.executable, "-m", "optimizer.manifest", options.target])
+    return EXIT_DONE if answer.returncode == 0 else EXIT_OURS
 
 
 if __name__ == "__main__":

@@ -20,17 +20,22 @@ FLOATS = frozenset({"float32", "float64", "float16", "bfloat16"})
 ZIPF_HEAD = 1 << 20
 LARGE_FACTOR, SMALL_FACTOR = 16.0, 2.0**-10
 EDGE_BYTES = 256 << 20
-EDGE_GROWTH = 16.0
+EDGE_GROWTH, SURE_GROWTH = 64.0, 8.0
 
 
 class EdgeSet(NamedTuple):
-    """`amplifies`: magnitudes are far from the workload's own, where rounding alone may grow."""
+    """`amplifies`: magnitudes are far from the workload's own, where rounding alone may grow.
+
+    `growth`: how many times the work of the measured size it may take; `sure`: it is worth that, however long it takes.
+    """
 
     name: str
     kind: Literal["sizes", "edge"]
     sizes: dict[str, int]
     arrays: list[np.ndarray]
     amplifies: bool = False
+    growth: float = 1.0
+    sure: bool = True
 
 
 def draw(workload: Workload, sizes: dict[str, int], rng: np.random.Generator) -> list[np.ndarray]:
@@ -181,16 +186,26 @@ def edge_sets(
     *,
     max_bytes: int = EDGE_BYTES,
     max_growth: float = EDGE_GROWTH,
+    sure_growth: float = SURE_GROWTH,
 ) -> list[EdgeSet]:
     """Sets that a wrong rewrite is likely to answer wrongly. Every value stays within what the workload declares.
 
     A size whose inputs pass `max_bytes`, or whose work would pass `max_growth` times that of the largest served size,
-    is lowered to the largest that does not, and its name says so.
+    is lowered to the largest that does not, and its name says so. Those of up to `sure_growth` times it are `sure`, and
+    where larger ones are declared one of them has that very size.
     """
     base = workload.sizes()
+    sure = {name: _largest_size(workload, name, min(sure_growth, max_growth)) for name in workload.dims}
     sets = [
-        EdgeSet(name, "sizes", sizes, draw(workload, sizes, rng))
-        for name, sizes in _other_sizes(workload, rng, max_bytes, max_growth)
+        EdgeSet(
+            name,
+            "sizes",
+            sizes,
+            draw(workload, sizes, rng),
+            growth=_growth(workload, sizes),
+            sure=all(size <= sure[dim] for dim, size in sizes.items()),
+        )
+        for name, sizes in _other_sizes(workload, rng, max_bytes, max_growth, sure)
     ]
     plain = draw(workload, base, rng)
 
@@ -216,17 +231,15 @@ def edge_sets(
 
 
 def _other_sizes(
-    workload: Workload, rng: np.random.Generator, max_bytes: int, max_growth: float
+    workload: Workload, rng: np.random.Generator, max_bytes: int, max_growth: float, sure: dict[str, int]
 ) -> list[tuple[str, dict[str, int]]]:
     base = workload.sizes()
-    batch = workload.inputs[0].shape[0] if workload.inputs[0].shape else None
     found: dict[str, dict[str, int]] = {}
     for name, dim in workload.dims.items():
-        # attention's work grows with the square of a length, but only with the batch itself
-        growth = max_growth if name == batch else math.sqrt(max_growth)
-        cap = max(max(dim.serve), int(max(dim.serve) * growth))
+        cap = _largest_size(workload, name, max_growth)
         middle = int(rng.integers(dim.min, min(dim.max, cap) + 1))
-        for size in dict.fromkeys([dim.min, min(dim.min + 1, dim.max), *dim.serve, middle | 1, dim.max]):
+        wanted = [dim.min, min(dim.min + 1, dim.max), *dim.serve, middle | 1, min(sure[name], dim.max), dim.max]
+        for size in dict.fromkeys(wanted):
             if not dim.min <= size <= dim.max or size == base[name]:
                 continue
             fitting = _fitting(workload, {**base, name: size}, name, min(size, cap), max_bytes)
@@ -237,6 +250,23 @@ def _other_sizes(
         shortest = {name: dim.min for name, dim in workload.dims.items()}
         found.setdefault("every dimension at its smallest", shortest)
     return list(found.items())
+
+
+def _power(workload: Workload, name: str) -> int:
+    """Attention's work grows with the square of a length, but only with the batch itself."""
+    shape = workload.inputs[0].shape
+    return 1 if shape and shape[0] == name else 2
+
+
+def _largest_size(workload: Workload, name: str, growth: float) -> int:
+    served = max(workload.dims[name].serve)
+    return max(served, int(served * growth ** (1 / _power(workload, name))))
+
+
+def _growth(workload: Workload, sizes: dict[str, int]) -> float:
+    """Work of `sizes` over that of the measured ones."""
+    base = workload.sizes()
+    return math.prod((size / base[name]) ** _power(workload, name) for name, size in sizes.items())
 
 
 def _fitting(workload: Workload, sizes: dict[str, int], name: str, size: int, max_bytes: int) -> int:

@@ -17,6 +17,9 @@ class Model(BaseModel):
 
 
 class RunStatus(StrEnum):
+    """How a run ended. A run that passes its own budget is cut short and `succeeded`; `timed_out` is said by whoever
+    runs the coordinator and ended it from outside, such as the platform when a worker's lease or time limit is over."""
+
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     ERRORED = "errored"
@@ -106,6 +109,15 @@ class Performance(Model):
     screened: bool = Field(default=False, description="a cheap first measurement, not the judged one")
 
 
+class ColumnNumerics(Model):
+    """The column of an output that is nearest to what it is allowed, judged by its own yardstick."""
+
+    column: int
+    error: float
+    allowed: float
+    yardstick: Literal["spread", "size", "unit"]
+
+
 class OutputNumerics(Model):
     """Errors of one output against the float64 reference: centred relative L2, pooled over `samples` items."""
 
@@ -118,6 +130,14 @@ class OutputNumerics(Model):
     samples: int
     passed: bool
     reason: str | None = None
+    yardstick: Literal["spread", "size", "unit", "places"] = Field(
+        default="spread",
+        description="what errors are shares of: the output's spread; its size when it is constant; 1 when it is zero; "
+        "for integers the number of places",
+    )
+    worst_column: ColumnNumerics | None = Field(
+        default=None, description="of a float output with 2 to 64 columns, which are judged one by one as well"
+    )
 
 
 class Probe(Model):
@@ -126,6 +146,9 @@ class Probe(Model):
     name: str
     kind: Literal["random", "sizes", "edge", "mutation", "held_output", "negative_control", "repeat"]
     passed: bool
+    judged: bool = Field(
+        default=True, description="false: it could not be asked, `reason` says why, and it holds nothing"
+    )
     reason: str | None = None
 
 
@@ -195,9 +218,16 @@ class AblationRow(Model):
     """What the winner loses without one step: time without it / time with it."""
 
     step: dict[str, Any]
+    measured_on: str | None = Field(
+        default=None,
+        description="the candidate of which the winner is a part, where the step was left out of that one instead",
+    )
     gain: float | None = None
     interval: Interval | None = None
     verdict: Verdict | None = None
+    noise_floor: float | None = Field(
+        default=None, description="how far the winner may seem to differ from itself in as many pairs"
+    )
     pairs: int = 0
     reason: str | None = Field(default=None, description="why it was not measured")
 
@@ -288,7 +318,13 @@ class Result(Model):
     verdict: Verdict | None = None
     best_peer: BestPeer | None = None
     speedup_over_best_peer: float | None = None
-    winner: str | None = None
+    winner: str | None = Field(default=None, description="the best candidate that was judged, offered or not")
+    offered: bool = Field(
+        default=False,
+        description="whether something is offered to be deployed: a winner judged faster under equal settings and not "
+        "slower as deployed, whose recipe is in `recipe` (and in `artifacts`, with its package unless a note says why "
+        "there is none); of a replay, that it was accepted. False: winner and best_ms are measurements only",
+    )
     numerics: list[OutputNumerics] = Field(default_factory=list)
     candidates: list[Evaluation] = Field(default_factory=list)
     rewrites: list[Rewrite] = Field(default_factory=list)
@@ -301,6 +337,8 @@ class Result(Model):
     conditions: Conditions | None = None
     recipe: dict[str, Any] | None = None
     recipe_digest: str | None = None
+    accepted: bool | None = Field(default=None, description="replay: whether the recipe did what it asks of itself")
+    not_accepted_because: str = ""
     artifacts: list[Artifact] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list, description="what a reader must know besides: things left out")
     problem: Problem | None = None

@@ -22,11 +22,14 @@ def show(result: Result, folder: Path | None, console: Console) -> None:
     if result.get("status") != "succeeded":
         if result.get("candidates"):
             console.print(_candidates(result))
+        for part in _notes(result):
+            console.print()
+            console.print(part)
         return
     parts: list[RenderableType] = [*_headline(result), *_inspection(result), *_findings(result)]
     if result.get("candidates"):
         parts.append(_candidates(result))
-    parts += [*_ablation(result), *_rewrites(result), *_warnings(result), *_files(result, folder)]
+    parts += [*_ablation(result), *_rewrites(result), *_notes(result), *_warnings(result), *_files(result, folder)]
     for part in parts:
         console.print()
         console.print(part)
@@ -50,6 +53,8 @@ def _headline(result: Result) -> Iterator[RenderableType]:
         rows.add_row(_label("as deployed"), Text(f"{deployed}, against the original in default settings"))
     if verdict is not None:
         rows.add_row(_label("verdict"), Text(words.verdict(verdict), style=_STYLES.get(str(verdict), "")))
+    if verdict is not None and result.get("offered") is not None and result.get("purpose") != "compare":
+        rows.add_row(_label("offered"), Text(_offered(result)))
     peer = result.get("best_peer")
     if peer:
         text = f"{words.plain(peer['name'])}: {words.speedup(peer['speedup'], peer['interval'])}"
@@ -57,10 +62,17 @@ def _headline(result: Result) -> Iterator[RenderableType]:
             text += f"; the winner over it: {words.speedup(result['speedup_over_best_peer'])}"
         rows.add_row(_label("best peer"), Text(text))
     for output in result.get("numerics") or []:
-        text = f"error {output['error']:.1e} of the spread, {output['allowed']:.1e} allowed"
-        rows.add_row(_label("numerics"), Text(words.plain(f"{output['output']}: {text}")))
+        rows.add_row(_label("numerics"), Text(words.plain(f"{output['output']}: {words.numerics(output)}")))
     if rows.row_count:
         yield rows
+
+
+def _offered(result: Result) -> str:
+    if not result["offered"]:
+        return "nothing: what was measured is told, and no recipe or package comes of it"
+    if any(artifact["name"] == "package" for artifact in result.get("artifacts") or []):
+        return "a recipe and a package"
+    return "a recipe"
 
 
 def _inspection(result: Result) -> Iterator[RenderableType]:
@@ -112,11 +124,15 @@ def _candidates(result: Result) -> RenderableType:
         table.add_row(
             Text(name + (" *" if chosen else ""), style="bold green" if chosen else ""),
             Text(evaluation["status"].replace("_", " "), style="" if evaluation["status"] == "passed" else "yellow"),
-            Text(words.milliseconds(performance.get("median_ms"))),
+            Text(
+                words.milliseconds(performance.get("median_ms"))
+                + (" (screening)" if performance.get("screened") else "")
+            ),
             Text(words.speedup(evaluation.get("screened_speedup"))),
             Text(words.plain(evaluation.get("reason") or ""), style="dim"),
         )
-    table.caption = "* the winner, measured again in fresh processes; the other speedups are screenings, not verdicts"
+    table.caption = "* the winner, judged in fresh processes. Speedups here are screenings, no verdicts; a time marked "
+    table.caption += "(screening) was not measured along with the judged ones: compare it with none of them"
     table.caption_justify = "left"
     return table
 
@@ -132,6 +148,9 @@ def _ablation(result: Result) -> Iterator[RenderableType]:
             if interval:
                 text += f" ({words.gain(interval['low'])} to {words.gain(interval['high'])})"
             text += f", {words.verdict(row['verdict'])}" if row.get("verdict") else ""
+            if row.get("noise_floor") is not None:
+                text += f", noise floor {row['noise_floor'] * 100:.1f} %"
+            text += f", measured on {words.plain(row['measured_on'])}" if row.get("measured_on") else ""
         rows.add_row(Text(f"  {words.step(row['step'])}"), Text(text))
     if rows.row_count:
         yield _titled("What each step gives by itself", rows)
@@ -150,6 +169,15 @@ def _rewrites(result: Result) -> Iterator[RenderableType]:
                 rows.add_row(_label(""), Text(more, style="dim"))
     if rows.row_count:
         yield _titled("Rewrites", rows)
+
+
+def _notes(result: Result) -> Iterator[RenderableType]:
+    observed = ((result.get("conditions") or {}).get("observed") or {}).get("notes") or []
+    rows = _grid()
+    for note in dict.fromkeys([*(result.get("notes") or []), *observed]):
+        rows.add_row(Text("  -", style="dim"), Text(words.plain(note)))
+    if rows.row_count:
+        yield _titled("Notes", rows)
 
 
 def _warnings(result: Result) -> Iterator[RenderableType]:

@@ -17,15 +17,15 @@ Not for: a sum that broadcasts, or a norm over more than the last dimension.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.fx import Node
 
-from kernels import norms, rows
-from kernels.spec import Cost, Kernel, Match, Mismatch, Sample, jit, register
+from kernels import norms
+from kernels.add_norm import AddNorm
+from kernels.spec import Match, Mismatch, register
 
 tl: Any = None  # triton.language: `jit` sets it
 
@@ -105,11 +105,14 @@ def _kernel(  # type: ignore[no-untyped-def]
 
 
 @register
-class AddLayerNorm(Kernel):
+class AddLayerNorm(AddNorm):
     name = "add_layer_norm"
     schema = "(Tensor x, Tensor residual, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor)"
-    tolerances = rows.TOLERANCES
-    passes = ("fuse_add_norm",)
+    triton = staticmethod(_kernel)
+    parameters = ("weight", "bias")
+    centres = True
+    usual_eps = 1e-5
+    flops_per_element = 8  # the add, mean, centre, square and sum, scale, weight, bias
 
     def reference(  # type: ignore[override]
         self, x: Tensor, residual: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
@@ -120,80 +123,10 @@ class AddLayerNorm(Kernel):
         normed = torch.nn.functional.layer_norm(wide, (wide.shape[-1],), weight, bias, eps)
         return normed.to(total.dtype), total
 
-    def launch_into(self, outputs: Sequence[Tensor], *args: Any) -> None:
-        x, residual, weight, bias, eps = args
-        normed, total = outputs
-        n_rows, width = rows.rows_of(x)
-        if not n_rows:
-            return
-        tile = rows.tile(width)
-        x, residual = x.contiguous(), residual.contiguous()
-        jit(_kernel)[(-(-n_rows // tile.rows),)](
-            x,
-            residual,
-            x if weight is None else weight.contiguous(),
-            x if bias is None else bias.contiguous(),
-            normed,
-            total,
-            n_rows,
-            width,
-            eps,
-            HAS_WEIGHT=weight is not None,
-            HAS_BIAS=bias is not None,
-            ROWS=tile.rows,
-            COLUMNS=tile.columns,
-            WHOLE=tile.whole,
-            num_warps=tile.warps,
-        )
-
-    def fake(self, *args: Any) -> tuple[Tensor, Tensor]:
-        x = args[0]
-        return torch.empty(x.shape, dtype=x.dtype, device=x.device), torch.empty(
-            x.shape, dtype=x.dtype, device=x.device
-        )
-
-    def setup_context(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        _, _, weight, bias, ctx.eps = inputs
-        ctx.save_for_backward(output[1], weight)
-        ctx.bias_dtype = None if bias is None else bias.dtype
-
-    def backward(self, ctx: Any, *grads: Tensor | None) -> Any:
-        total, weight = ctx.saved_tensors
-        grad_normed, grad_total = grads
-        wide = total.to(torch.promote_types(total.dtype, torch.float32))
-        grad = torch.zeros_like(wide) if grad_total is None else grad_total.to(wide.dtype)
-        grad_weight = grad_bias = None
-        if grad_normed is not None:
-            grad_normed = grad_normed.to(wide.dtype)
-            variance, mean = torch.var_mean(wide, -1, correction=0, keepdim=True)
-            scale = torch.rsqrt(variance + ctx.eps)
-            unit = (wide - mean) * scale
-            inner = grad_normed if weight is None else grad_normed * weight.to(wide.dtype)
-            along = (inner * unit).mean(-1, keepdim=True)
-            grad = grad + scale * (inner - inner.mean(-1, keepdim=True) - unit * along)
-            flat = grad_normed.reshape(-1, unit.shape[-1])
-            if weight is not None:
-                grad_weight = (flat * unit.reshape(flat.shape)).sum(0).to(weight.dtype)
-            if ctx.bias_dtype is not None:
-                grad_bias = flat.sum(0).to(ctx.bias_dtype)
-        grad = grad.to(total.dtype)
-        return grad, grad, grad_weight, grad_bias, None
-
-    def samples(self, dtype: torch.dtype) -> list[Sample]:
-        return norms.samples(dtype, parameters=2, eps=1e-5)
-
-    def edges(self, dtype: torch.dtype) -> list[Sample]:
-        return norms.edges(dtype, parameters=2, eps=1e-5)
-
-    def supports(self, *args: Any) -> str | None:
-        x, residual, weight, bias, _ = args
-        return rows.why_not(x, residual, {"weight": weight, "bias": bias})
-
-    def cost(self, *args: Any) -> Cost:
-        x, _, weight, bias, _ = args
-        parameters = sum(p.numel() * p.element_size() for p in (weight, bias) if p is not None)
-        # Per element: the add, mean, centre, square and sum, scale, weight, bias.
-        return Cost(bytes=4 * x.numel() * x.element_size() + parameters, flops=8 * x.numel())
+    def unit_and_scale(self, total: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+        variance, mean = torch.var_mean(total, -1, correction=0, keepdim=True)
+        scale = torch.rsqrt(variance + eps)
+        return (total - mean) * scale, scale
 
     def match(self, anchor: Node) -> Match | Mismatch | None:
         return norms.match_add_layer_norm(anchor)

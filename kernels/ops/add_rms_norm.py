@@ -15,15 +15,15 @@ Not for: a sum that broadcasts, or a norm over more than the last dimension.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.fx import Node
 
-from kernels import norms, rows
-from kernels.spec import Cost, Kernel, Match, Mismatch, Sample, jit, register
+from kernels import norms
+from kernels.add_norm import AddNorm
+from kernels.spec import Match, Mismatch, register
 
 tl: Any = None  # triton.language: `jit` sets it
 
@@ -86,11 +86,14 @@ def _kernel(  # type: ignore[no-untyped-def]
 
 
 @register
-class AddRmsNorm(Kernel):
+class AddRmsNorm(AddNorm):
     name = "add_rms_norm"
     schema = "(Tensor x, Tensor residual, Tensor? weight, float eps) -> (Tensor, Tensor)"
-    tolerances = rows.TOLERANCES
-    passes = ("fuse_add_norm",)
+    triton = staticmethod(_kernel)
+    parameters = ("weight",)
+    centres = False
+    usual_eps = 1e-6
+    flops_per_element = 5  # the add, square and sum, scale, weight
 
     def reference(self, x: Tensor, residual: Tensor, weight: Tensor | None, eps: float) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         total = x + residual
@@ -100,73 +103,9 @@ class AddRmsNorm(Kernel):
             normed = normed * weight.to(wide.dtype)
         return normed.to(total.dtype), total
 
-    def launch_into(self, outputs: Sequence[Tensor], *args: Any) -> None:
-        x, residual, weight, eps = args
-        normed, total = outputs
-        n_rows, width = rows.rows_of(x)
-        if not n_rows:
-            return
-        tile = rows.tile(width)
-        x, residual = x.contiguous(), residual.contiguous()
-        weight = x if weight is None else weight.contiguous()
-        jit(_kernel)[(-(-n_rows // tile.rows),)](
-            x,
-            residual,
-            weight,
-            normed,
-            total,
-            n_rows,
-            width,
-            eps,
-            HAS_WEIGHT=args[2] is not None,
-            ROWS=tile.rows,
-            COLUMNS=tile.columns,
-            WHOLE=tile.whole,
-            num_warps=tile.warps,
-        )
-
-    def fake(self, *args: Any) -> tuple[Tensor, Tensor]:
-        x = args[0]
-        return torch.empty(x.shape, dtype=x.dtype, device=x.device), torch.empty(
-            x.shape, dtype=x.dtype, device=x.device
-        )
-
-    def setup_context(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        ctx.save_for_backward(output[1], inputs[2])
-        ctx.eps = inputs[3]
-
-    def backward(self, ctx: Any, *grads: Tensor | None) -> Any:
-        total, weight = ctx.saved_tensors
-        grad_normed, grad_total = grads
-        wide = total.to(torch.promote_types(total.dtype, torch.float32))
-        grad = torch.zeros_like(wide) if grad_total is None else grad_total.to(wide.dtype)
-        grad_weight = None
-        if grad_normed is not None:
-            grad_normed = grad_normed.to(wide.dtype)
-            scale = torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + ctx.eps)
-            unit = wide * scale
-            inner = grad_normed if weight is None else grad_normed * weight.to(wide.dtype)
-            grad = grad + scale * (inner - unit * (inner * unit).mean(-1, keepdim=True))
-            if weight is not None:
-                grad_weight = (grad_normed * unit).reshape(-1, unit.shape[-1]).sum(0).to(weight.dtype)
-        grad = grad.to(total.dtype)
-        return grad, grad, grad_weight, None
-
-    def samples(self, dtype: torch.dtype) -> list[Sample]:
-        return norms.samples(dtype, parameters=1, eps=1e-6)
-
-    def edges(self, dtype: torch.dtype) -> list[Sample]:
-        return norms.edges(dtype, parameters=1, eps=1e-6)
-
-    def supports(self, *args: Any) -> str | None:
-        x, residual, weight, _ = args
-        return rows.why_not(x, residual, {"weight": weight})
-
-    def cost(self, *args: Any) -> Cost:
-        x, _, weight, _ = args
-        parameters = 0 if weight is None else weight.numel() * weight.element_size()
-        # Per element: the add, square and sum, scale, weight.
-        return Cost(bytes=4 * x.numel() * x.element_size() + parameters, flops=5 * x.numel())
+    def unit_and_scale(self, total: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+        scale = torch.rsqrt(total.pow(2).mean(-1, keepdim=True) + eps)
+        return total * scale, scale
 
     def match(self, anchor: Node) -> Match | Mismatch | None:
         return norms.match_add_rms_norm(anchor)

@@ -1,12 +1,11 @@
 """Bursts: one contender answers fresh inputs call after call, while all the others are stopped.
 
 The child's clock times each call; the coordinator's clock bounds each burst from outside. A burst whose calls do not
-add up to what was seen is refused and run again; a contender that is refused too often in a row is out.
+add up to what was seen is refused; a contender that is refused too often in one round is out.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ import numpy as np
 
 import optimizer.benchmarking.errors  # noqa: F401  (fills the catalogue)
 from optimizer.benchmarking.gauges import own_wait_ns
+from optimizer.benchmarking.load import busy, cores
 from optimizer.errors import FuseworksError
 from optimizer.sandbox import Child, Reply
 
@@ -42,6 +42,14 @@ class Loaded(Protocol):
     def load_s(self) -> float: ...
 
 
+class Refused(Exception):
+    """A burst whose times do not add up. It leaves no sample, and its inputs are spent: the child has seen them."""
+
+    def __init__(self, inside_ns: int, outside_ns: int) -> None:
+        super().__init__(f"{inside_ns} ns inside, {outside_ns} ns outside")
+        self.inside_ns, self.outside_ns = inside_ns, outside_ns
+
+
 @dataclass
 class Burst:
     """One burst as it was accepted. Times in nanoseconds."""
@@ -51,10 +59,16 @@ class Burst:
     page_faults: int
     wait_ns: int | None
     device_ns: np.ndarray | None = None
+    own_wait_ns: int = 0
 
     @property
     def mean_ns(self) -> float:
         return float(self.calls_ns.mean())
+
+    @property
+    def gap_ns(self) -> int:
+        """What passed outside of the calls: the way there and back, less what the coordinator waited for a core."""
+        return self.outside_ns - int(self.calls_ns.sum()) - self.own_wait_ns
 
 
 @dataclass
@@ -103,48 +117,46 @@ def calls_per_burst(entrants: list[Entrant], set_bytes: int) -> int:
     return int(min(max(MIN_CALLS, round(BURST_S * 1e9 / slowest)), MAX_CALLS, fitting))
 
 
-def run_burst(entrant: Entrant, draw: Draw, sets: list[InputSet]) -> Burst:
-    """One accepted burst on `sets`. Inputs are staged outside the timed window. The child must be running.
+def try_burst(entrant: Entrant, draw: Draw, sets: list[InputSet]) -> Burst:
+    """One burst on `sets`, which are staged outside of the timed window. The child must be running.
 
-    A refused burst never counts, whatever the cause; on a busy machine it is no reason to accuse the child, so it is
-    tried more often there. Raises ChildFailed; FuseworksError (`benchmarking:user:clock`, `benchmarking:ours:busy`).
+    Raises Refused when its times do not add up; ChildFailed; FuseworksError (`child:user:bad-answer`).
     """
     child = entrant.child
-    refusals = 0
-    while True:
-        warm = [draw() for _ in range(WARM_CALLS)]
-        child.call("benchmarking.stage", _flat([*sets, *warm]), timeout_s=TIMEOUT_S, calls=len(sets), warm=len(warm))
-        waited, started = own_wait_ns(), time.perf_counter_ns()
-        reply = child.call("benchmarking.go", timeout_s=TIMEOUT_S)
-        outside_ns, waited = time.perf_counter_ns() - started, own_wait_ns() - waited
-        burst = _burst(reply, len(sets), outside_ns)
-        inside_ns = int(burst.calls_ns.sum())
-        if clock_reason(inside_ns, outside_ns, waited) is None:
-            entrant.bursts.append(burst)
-            return burst
-        refusals += 1
+    warm = [draw() for _ in range(WARM_CALLS)]
+    child.call("benchmarking.stage", _flat([*sets, *warm]), timeout_s=TIMEOUT_S, calls=len(sets), warm=len(warm))
+    waited, started = own_wait_ns(), time.perf_counter_ns()
+    reply = child.call("benchmarking.go", timeout_s=TIMEOUT_S)
+    outside_ns, waited = time.perf_counter_ns() - started, own_wait_ns() - waited
+    burst = _burst(reply, len(sets), outside_ns)
+    inside_ns = int(burst.calls_ns.sum())
+    if clock_reason(inside_ns, outside_ns, waited) is not None:
         entrant.refusals += 1
-        if refusals >= (MAX_REFUSALS_BUSY if busy() else MAX_REFUSALS):
-            raise _refused(entrant.name, inside_ns, outside_ns, refusals)
-        time.sleep(min(REFUSAL_PAUSE_S * 2**refusals, LONGEST_PAUSE_S))
+        raise Refused(inside_ns, outside_ns)
+    burst.own_wait_ns = waited
+    return burst
 
 
-def busy() -> bool:
-    """More work wants a core than there are cores. Stopped children want none."""
-    return os.getloadavg()[0] > len(os.sched_getaffinity(0)) + 0.5
+def after_refusal(entrant: Entrant, refused: Refused, refusals: int) -> None:
+    """Pauses before the next attempt. The child should be stopped, so that only others' work is seen.
 
-
-def _refused(name: str, inside_ns: int, outside_ns: int, refusals: int) -> FuseworksError:
-    return FuseworksError(
-        "benchmarking:ours:busy" if busy() else "benchmarking:user:clock",
-        place=name,
-        name=name,
-        inside_ms=round(inside_ns / 1e6, 2),
-        outside_ms=round(outside_ns / 1e6, 2),
-        refusals=refusals,
-        load=round(os.getloadavg()[0], 1),
-        cores=len(os.sched_getaffinity(0)),
-    )
+    A refused burst never counts, whatever the cause; on a busy machine it is no reason to accuse the child, so it is
+    tried more often there. Raises FuseworksError (`benchmarking:user:clock`, `benchmarking:ours:busy`) once it was
+    refused too often: `refusals` times so far.
+    """
+    if refusals >= MAX_REFUSALS:
+        crowd = busy()
+        if refusals >= (MAX_REFUSALS_BUSY if crowd else MAX_REFUSALS):
+            raise FuseworksError(
+                "benchmarking:ours:busy" if crowd else "benchmarking:user:clock",
+                place=entrant.name,
+                name=entrant.name,
+                inside_ms=round(refused.inside_ns / 1e6, 2),
+                outside_ms=round(refused.outside_ns / 1e6, 2),
+                refusals=refusals,
+                cores=cores(),
+            )
+    time.sleep(min(REFUSAL_PAUSE_S * 2**refusals, LONGEST_PAUSE_S))
 
 
 def answers(entrant: Entrant, indices: list[int]) -> list[list[np.ndarray]]:

@@ -8,13 +8,18 @@ catalogue(
     {
         "benchmarking:user:clock": (
             "The times reported by the process running {name} do not add up to what was seen from outside: "
-            "{inside_ms} ms against {outside_ms} ms, {refusals} bursts in a row.",
+            "{inside_ms} ms against {outside_ms} ms, for the {refusals}th time in one round.",
             "Work that goes on after a call has returned, or a changed clock, causes this; on a very busy machine, "
             "stop other work and run again.",
         ),
+        "benchmarking:user:gap": (
+            "The times reported by the process running {name} do not add up: {gap_ms} ms of each burst passed outside "
+            "of its calls, where it was {others_ms} ms for the others.",
+            "Work that goes on after a call has returned, or a changed clock, causes this.",
+        ),
         "benchmarking:ours:busy": (
-            "This machine is too busy to time {name}: {refusals} bursts in a row were disturbed, "
-            "at a load of {load} on {cores} cores.",
+            "This machine is too busy to time {name}: {refusals} bursts of one round were disturbed, "
+            "while other work wanted its {cores} cores.",
             "Stop other work on this machine, or use one that is idle, and run again.",
         ),
         "benchmarking:user:did-not-repeat": (

@@ -166,4 +166,8 @@ def _refusal_notes(sets: Sequence[MeasuredSet]) -> list[str]:
     for one in sets:
         for name, entrant in one.entrants.items():
             refused[name] = refused.get(name, 0) + entrant.refusals
-    return [f"{count} bursts of {name} did not add up and were run again" for name, count in refused.items() if count]
+    return [
+        f"{count} bursts of {name} did not add up: their rounds were repeated with fresh inputs"
+        for name, count in refused.items()
+        if count
+    ]

@@ -1,11 +1,12 @@
 """The cheap first measurement: one process of a candidate and one of the baseline, a few rounds. No verdict.
 
-What it gives chooses candidates; the judgement afterwards uses none of it.
+What it gives chooses candidates; the judgement afterwards uses none of it. It must be fair all the same: a process is
+first brought to where its bursts cost what they will go on to cost.
 """
 
 from __future__ import annotations
 
-import math
+import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -13,13 +14,18 @@ import numpy as np
 
 from optimizer.benchmarking import bursts
 from optimizer.benchmarking.bursts import Draw, Entrant
+from optimizer.benchmarking.rounds import run_round
 from optimizer.benchmarking.sets import Check
 from optimizer.benchmarking.summary import performance
 from optimizer.errors import FuseworksError
 from optimizer.result import Performance
 
-SCREEN_ROUNDS = 4
+SCREEN_ROUNDS, MIN_ROUNDS = 7, 4
+SCREEN_S = 4.0  # after this, no more than MIN_ROUNDS
 SCREEN_WARM_UP_S = 1.0
+MAX_SETTLING_BURSTS, QUIET_BURSTS = 8, 2
+SETTLE_S = 4.0
+CANDIDATE, BASELINE = "candidate", "baseline"
 
 
 class Screened(NamedTuple):
@@ -40,36 +46,57 @@ def screen(
 ) -> Screened:
     """Both children live before and after, and run when this returns. A baseline that was warmed up once stays so.
 
+    The speedup is the median over rounds, so that one which another process disturbed does not count.
+
     Raises ChildFailed; FuseworksError (`benchmarking:user:clock`, `benchmarking:user:answers-changed`).
     """
-    pair = [candidate, baseline]
-    before = {id(one): len(one.bursts) for one in pair}
+    pair = {CANDIDATE: candidate, BASELINE: baseline}
+    before = {name: len(one.bursts) for name, one in pair.items()}
+    for one in pair.values():
+        one.child.pause()
     try:
-        for one, other in ((candidate, baseline), (baseline, candidate)):
+        for one in pair.values():
             if not one.median_ns:
-                other.child.pause()
+                one.child.resume()
                 bursts.warm_up(one, draw, warm_up_s)
-                other.child.resume()
-        calls = bursts.calls_per_burst(pair, sum(array.nbytes for array in draw()))
-        for _ in range(rounds):
-            sets = [draw() for _ in range(calls)]
-            index = int(rng.integers(calls))
-            given = {}
-            for at in rng.permutation(2):
-                one, other = pair[at], pair[1 - at]
-                other.child.pause()
-                bursts.run_burst(one, draw, sets)
-                given[at] = bursts.answers(one, [index])[0]
-                other.child.resume()
-            _agree(candidate.name, check, given[0], given[1])
+                one.child.pause()
+        calls = bursts.calls_per_burst(list(pair.values()), sum(array.nbytes for array in draw()))
+        for one in pair.values():
+            if calls > max((len(burst.calls_ns) for burst in one.bursts), default=0):
+                settle(one, draw, calls, rng=rng)
+        began = time.monotonic()
+        for number in range(rounds):
+            if number >= MIN_ROUNDS and time.monotonic() - began > SCREEN_S:
+                break
+            done = run_round(pair, draw, calls, rng=rng)
+            _agree(candidate.name, check, done.answers[CANDIDATE][0], done.answers[BASELINE][0])
+        candidate.child.resume()
         bursts.read_memory(candidate)
     finally:
-        for one in pair:
+        for one in pair.values():
             one.child.resume()
-    mine = candidate.bursts[before[id(candidate)] :]
-    base = baseline.bursts[before[id(baseline)] :]
-    speedup = math.exp(float(np.mean([math.log(b.mean_ns / m.mean_ns) for b, m in zip(base, mine, strict=True)])))
+    mine = candidate.bursts[before[CANDIDATE] :]
+    base = baseline.bursts[before[BASELINE] :]
+    speedup = float(np.median([b.mean_ns / m.mean_ns for b, m in zip(base, mine, strict=True)]))
     return Screened(speedup, performance([candidate], items=items, screened=True))
+
+
+def settle(one: Entrant, draw: Draw, calls: int, *, rng: np.random.Generator) -> None:
+    """Bursts that do not count, until two in a row take no page fault; within bounds. The child is stopped before and
+    afterwards.
+
+    A burst keeps its inputs and answers, which the warm-up lets go, so that a process grows its heap once more in its
+    first bursts. With huge pages one fault costs as much as a call: an eager baseline then looks half as fast as it is.
+    Where malloc returns memory to the system at every call, faults never end: they are what a call costs there.
+    """
+    kept, quiet = len(one.bursts), 0
+    began = time.monotonic()
+    for _ in range(MAX_SETTLING_BURSTS):
+        run_round({one.name: one}, draw, calls, rng=rng)
+        quiet = quiet + 1 if one.bursts[-1].page_faults == 0 else 0
+        if quiet == QUIET_BURSTS or time.monotonic() - began > SETTLE_S:
+            break
+    del one.bursts[kept:]
 
 
 def _agree(name: str, check: Check | None, mine: Sequence[np.ndarray], base: Sequence[np.ndarray]) -> None:

@@ -1,7 +1,7 @@
 """One set: a fresh process of every contender, measured in interleaved rounds, all others stopped meanwhile.
 
 All contenders of a round answer the same fresh inputs, so that what they answered while they were timed can be compared
-afterwards: with the baseline's answers every round, with the float64 reference's once a set.
+afterwards: with the baseline's answers, and in one round of a set with the float64 reference's instead.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from functools import partial
 import numpy as np
 
 from optimizer.benchmarking import bursts
-from optimizer.benchmarking.bursts import Draw, Entrant, InputSet, Loaded
+from optimizer.benchmarking.bursts import Draw, Entrant, Loaded
+from optimizer.benchmarking.gaps import outliers
+from optimizer.benchmarking.rounds import run_round
 from optimizer.errors import FuseworksError
 from optimizer.sandbox import Child
 from optimizer.verifying.asking import ask
@@ -109,9 +111,9 @@ def measure_set(
         calls = bursts.calls_per_burst(list(running.entrants.values()), set_bytes)
         referee_round = int(rng.integers(rounds))
         for number in range(rounds):
-            sets = [draw() for _ in range(calls)]
-            indices = list(range(calls)) if check_all else [int(rng.integers(calls))]
-            _round(running, draw, sets, indices, rng, against_reference=number == referee_round)
+            _round(running, draw, calls, rng, check_all=check_all, against_reference=number == referee_round)
+        for name, error in list(outliers(running.entrants)):
+            running.drop(name, error)
         for name in list(running.entrants):
             _guarded(running, name, partial(_finish, running.entrants[name]))
         return MeasuredSet(running.entrants, running.failed, time.perf_counter() - began, os.getloadavg()[0])
@@ -158,34 +160,16 @@ def _finish(done: Entrant) -> None:
 
 
 def _round(
-    running: _Running,
-    draw: Draw,
-    sets: list[InputSet],
-    indices: list[int],
-    rng: np.random.Generator,
-    *,
-    against_reference: bool,
+    running: _Running, draw: Draw, calls: int, rng: np.random.Generator, *, check_all: bool, against_reference: bool
 ) -> None:
-    given: dict[str, list[list[np.ndarray]]] = {}
-
-    def burst(name: str) -> None:
-        one = running.entrants[name]
-        one.child.resume()
-        bursts.run_burst(one, draw, sets)
-        given[name] = bursts.answers(one, indices)
-        one.child.pause()
-
-    for name in rng.permutation(list(running.entrants)):
-        _guarded(running, str(name), partial(burst, str(name)))
-    expected = given[running.baseline]
+    done = run_round(running.entrants, draw, calls, rng=rng, check_all=check_all, on_failure=running.drop)
+    expected = done.answers[running.baseline]
     if against_reference and running.reference is not None:
         running.reference.resume()
-        true = ask(running.reference, [sets[i] for i in indices], timeout_s=bursts.TIMEOUT_S).whole()
+        expected = ask(running.reference, done.sets, timeout_s=bursts.TIMEOUT_S).whole()
         running.reference.pause()
-        for name in list(running.entrants):
-            _guarded(running, name, partial(_compare, running, name, given[name], true))
     for name in list(running.entrants):
-        _guarded(running, name, partial(_compare, running, name, given[name], expected))
+        _guarded(running, name, partial(_compare, running, name, done.answers[name], expected))
 
 
 def _compare(running: _Running, name: str, given: list[list[np.ndarray]], expected: list[list[np.ndarray]]) -> None:

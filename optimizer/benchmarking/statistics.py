@@ -55,6 +55,26 @@ def noise_floor(aa_log_speedups: Sequence[float], confidence: float = CONFIDENCE
     return max(abs(low - 1.0), abs(high - 1.0))
 
 
+def pooled_noise_floor(own: Sequence[float], earlier: Sequence[float], confidence: float = CONFIDENCE) -> float:
+    """The floor of an A/A of as many pairs as `own`, its spread told from `earlier` A/A pairs of the same run as well.
+
+    Few pairs say where their mean lies, but little about how far such means scatter: with five of them Student's t is
+    4.6 to 5.6, and the floor would be mostly ignorance. The centre is `own`'s, so is the number of pairs that the width
+    stands for. Spreads are pooled unless an F test at 5 % says that `own` scatters more: contenders may differ in that.
+    """
+    first, second = np.asarray(own, dtype=np.float64), np.asarray(earlier, dtype=np.float64)
+    if first.size < 2 or second.size < 2:
+        return noise_floor(own, confidence)
+    degrees = first.size - 1, second.size - 1
+    variances = float(first.var(ddof=1)), float(second.var(ddof=1))
+    if variances[0] > float(stats.f.ppf(0.95, *degrees)) * variances[1]:
+        return noise_floor(own, confidence)
+    spread = math.sqrt(np.dot(degrees, variances) / sum(degrees))
+    half = _quantile(confidence, sum(degrees)) * spread / math.sqrt(first.size)
+    centre = float(first.mean())
+    return max(abs(math.exp(centre - half) - 1.0), abs(math.exp(centre + half) - 1.0))
+
+
 def verdict(low: float, high: float, floor: float) -> Verdict:
     """[low, high] is the interval of the speedup, `floor` the machine's own A/A noise floor."""
     if low > 1.0 + floor:

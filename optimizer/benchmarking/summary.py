@@ -81,8 +81,13 @@ def raw_samples(entrants: Sequence[Entrant]) -> list[dict[str, Any]]:
     ]
 
 
-def disturbed_share(entrants: Sequence[Entrant]) -> float:
-    """Share of bursts whose threads waited for a core for more than 1 % of the time. They are kept, and shown."""
+def disturbed_shares(samples: Mapping[str, Sequence[Entrant]]) -> dict[str, float]:
+    """By contender, the share of bursts whose threads waited for a core for more than 1 % of the time. They are kept;
+    the result shows how many they were."""
+    return {name: round(_disturbed_share(entrants), 3) for name, entrants in samples.items()}
+
+
+def _disturbed_share(entrants: Sequence[Entrant]) -> float:
     bursts = [burst for one in entrants for burst in one.bursts]
     waited = [burst for burst in bursts if burst.wait_ns is not None and burst.wait_ns > 0.01 * burst.outside_ns]
     return len(waited) / len(bursts) if bursts else 0.0

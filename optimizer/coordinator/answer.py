@@ -42,6 +42,7 @@ class Answer:
     ablation: list[AblationRow] = field(default_factory=list)
     numerics: list[OutputNumerics] = field(default_factory=list)
     winner: str | None = None
+    offered: bool = False
     best_peer: BestPeer | None = None
     baseline_ms: float | None = None
     best_ms: float | None = None
@@ -51,9 +52,12 @@ class Answer:
     conditions: Conditions | None = None
     recipe: dict[str, Any] | None = None
     recipe_digest: str | None = None
+    accepted: bool | None = None
+    not_accepted_because: str = ""
     artifacts: list[Artifact] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     samples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    aa_log_speedups: list[float] = field(default_factory=list)  # of the judgement: baseline against itself
 
     def note(self, context: RunContext, text: str) -> None:
         """Something the reader must know that belongs to no other field; told at once, too."""
@@ -87,6 +91,7 @@ class Answer:
             best_peer=self.best_peer,
             speedup_over_best_peer=self.over_best_peer.speedup if self.over_best_peer else None,
             winner=self.winner,
+            offered=self.offered,
             numerics=self.numerics,
             candidates=list(self.evaluations.values()),
             rewrites=self.rewrites,
@@ -99,6 +104,8 @@ class Answer:
             conditions=self.conditions,
             recipe=self.recipe,
             recipe_digest=self.recipe_digest,
+            accepted=self.accepted,
+            not_accepted_because=self.not_accepted_because,
             artifacts=self.artifacts,
             notes=self.notes,
             problem=Problem.model_validate(error.document()) if error else None,

@@ -21,11 +21,13 @@ class Builds:
         self.workers = max(1, min(bench.context.threads, MAX_WORKERS))
         self._pool = ThreadPoolExecutor(max_workers=self.workers)
         self._builds: dict[str, Future[None]] = {}
+        self._took_s: dict[str, float] = {}
 
     def submit(self, candidates: Sequence[Candidate]) -> None:
-        """Those that take longest should come first."""
+        """Those that take longest should come first. What was cancelled for want of time gets a second chance."""
         for candidate in candidates:
-            if candidate.name not in self._builds:
+            known = self._builds.get(candidate.name)
+            if known is None or known.cancelled():
                 self._builds[candidate.name] = self._pool.submit(self._build, candidate)
 
     def wait(self, candidates: Sequence[Candidate], deadline: float) -> None:
@@ -43,6 +45,17 @@ class Builds:
             if not future.cancelled():
                 future.result()
 
+    def took_s(self, candidate: Candidate) -> float:
+        """How long its build took beside others; 0 when it was not built here."""
+        return self._took_s.get(candidate.name, 0.0)
+
+    def fitting(self, candidates: Sequence[Candidate], deadline: float, *, each_s: float) -> list[Candidate]:
+        """The first of `candidates` that can be built by `deadline`, as many at a time as there are workers."""
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            return []
+        return list(candidates[: int(left_s / max(each_s, 1e-3)) * self.workers])
+
     def ended(self, candidate: Candidate) -> bool:
         """False when it was cancelled: an evaluation of it would have to build it."""
         build = self._builds.get(candidate.name)
@@ -51,8 +64,10 @@ class Builds:
     def _build(self, candidate: Candidate) -> None:
         """An error is raised again, and reported, when the candidate is evaluated."""
         emit = self.bench.context.events.emit
+        began = time.monotonic()
         try:
             self.bench.shop.build(candidate)
+            self._took_s[candidate.name] = time.monotonic() - began
             emit("compiling", f"Built {candidate.name}", candidate=candidate.name)
         except FuseworksError as error:
             emit("compiling", f"{candidate.name}: {error.message}", candidate=candidate.name)

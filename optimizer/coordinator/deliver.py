@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import re
+import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,14 @@ import numpy as np
 
 from optimizer import inputs, machine, runtime_settings
 from optimizer.benchmarking.judge import JudgeOutcome
-from optimizer.benchmarking.summary import raw_samples
+from optimizer.benchmarking.summary import disturbed_shares, raw_samples
 from optimizer.coordinator.evaluate import failed
 from optimizer.coordinator.judging import BASELINE, DEPLOYED, PEER, WINNER, judge_winner, summary
 from optimizer.coordinator.prepare import Bench, conditions
+from optimizer.coordinator.steps import steps_in_full
 from optimizer.coordinator.workshop import Loaded, Plan
 from optimizer.errors import FuseworksError
-from optimizer.optimizing.planner import same_steps
+from optimizer.optimizing.planner import same_steps, tidying
 from optimizer.packaging.package import Sample, write_package
 from optimizer.recipe import Accept, Machine, Recipe, as_document, digest, dump, recipe_from_candidate
 from optimizer.result import (
@@ -33,6 +35,9 @@ from optimizer.result import (
 from optimizer.spec import RuntimeSettings
 from optimizer.verifying.asking import ask
 
+SELF_TEST_CALLS, SELF_TEST_S = 5, 120.0
+MAX_TOLD_CHARS = 600
+
 
 @dataclass
 class Judged:
@@ -44,10 +49,17 @@ class Judged:
     noise_floor: float = 0.0
     notes: list[str] = field(default_factory=list)
     load_averages: list[float] = field(default_factory=list)
+    disturbed_shares: dict[str, float] = field(default_factory=dict)
 
 
-def judged(bench: Bench, winner: Candidate, peer: Candidate | None, *, deadline: float) -> Judged:
-    """Judges the winner in fresh processes and files everything with the answer. Raises FuseworksError."""
+def judged(
+    bench: Bench, winner: Candidate, peer: Candidate | None, *, deadline: float, simplest: bool = True
+) -> Judged:
+    """Judges the winner in fresh processes and files everything with the answer.
+
+    `simplest`: the best peer takes the winner's place where it is as fast, too, and not only where it is faster.
+    Raises FuseworksError.
+    """
     settings = Plan.of(winner).settings
     with bench.context.events.stage("benchmarking", f"Judging {winner.name} in fresh processes", winner.name):
         rival = None if peer is None or same_steps(peer, winner) else peer
@@ -58,27 +70,63 @@ def judged(bench: Bench, winner: Candidate, peer: Candidate | None, *, deadline:
                 bench.context, f"{rival.name}, the best peer, failed while it was judged and is not compared."
             )
             rival = None
-        against = outcome.comparison(PEER, WINNER)
-        if rival is not None and against is not None and against.verdict == Verdict.SLOWER:
-            # never lose to an engine that a user could pick: she is offered that engine instead
-            text = f"{winner.name} was judged slower than {rival.name}, which is offered instead, on the same samples."
+        relation = None if rival is None else _why_the_peer(outcome, simplest=simplest)
+        others: dict[str, Candidate] = {}
+        if rival is not None and relation is not None:
+            text = f"{winner.name} was judged {relation} {rival.name}, which takes its place, on the same samples."
             bench.answer.note(bench.context, text)
-            winner, rival, outcome = rival, None, _peer_as_winner(outcome)
-    _file(bench, winner, rival or winner, rival is not None, outcome)
-    return Judged(winner, peer, settings, outcome.noise_floor, outcome.notes, outcome.load_averages)
+            others[winner.name] = winner
+            winner, rival, outcome = rival, None, _peer_as_winner(outcome, winner.name)
+    _file(bench, winner, rival or winner, rival is not None, outcome, others)
+    return Judged(
+        winner,
+        peer,
+        settings,
+        outcome.noise_floor,
+        outcome.notes,
+        outcome.load_averages,
+        disturbed_shares(outcome.samples),
+    )
 
 
-def _peer_as_winner(outcome: JudgeOutcome) -> JudgeOutcome:
-    """The same sets, with the best peer in the winner's place."""
-    asked = {(BASELINE, PEER), (DEPLOYED, PEER)}
-    comparisons = [c.model_copy(update={"other": WINNER}) for c in outcome.comparisons if (c.base, c.other) in asked]
-    samples = {**outcome.samples, WINNER: outcome.samples[PEER]}
-    samples.pop(PEER)
-    return replace(outcome, comparisons=comparisons, samples=samples)
+def _why_the_peer(outcome: JudgeOutcome, *, simplest: bool) -> str | None:
+    """In what relation to the best peer the winner gives way to it, or None.
+
+    Never lose to an engine that a user could pick, and offer no rewrite that gives nothing beyond it. But an engine
+    that is not faster than the original by itself does not take the place of a winner that is.
+    """
+    against = outcome.comparison(PEER, WINNER)
+    if against is None:
+        return None
+    if against.verdict == Verdict.SLOWER:
+        return "slower than"
+    mine, theirs = outcome.comparison(BASELINE, WINNER), outcome.comparison(BASELINE, PEER)
+    loses = mine is not None and mine.verdict == Verdict.FASTER and (theirs is None or theirs.verdict != mine.verdict)
+    return "no faster than" if simplest and against.verdict == Verdict.SAME and not loses else None
 
 
-def _file(bench: Bench, winner: Candidate, peer: Candidate, peer_measured: bool, outcome: JudgeOutcome) -> None:
+def _peer_as_winner(outcome: JudgeOutcome, former: str) -> JudgeOutcome:
+    """The same sets, with the best peer in the winner's place. The `former` winner's comparisons and samples all stay,
+    under its own name."""
+    places = {PEER: WINNER, WINNER: former}
+    return replace(
+        outcome,
+        comparisons=[_renamed(c, places) for c in outcome.comparisons],
+        samples={places.get(role, role): entrants for role, entrants in outcome.samples.items()},
+    )
+
+
+def _file(
+    bench: Bench,
+    winner: Candidate,
+    peer: Candidate,
+    peer_measured: bool,
+    outcome: JudgeOutcome,
+    others: Mapping[str, Candidate],
+) -> None:
+    """`others`: candidates that were measured along under their own names."""
     answer = bench.answer
+    answer.aa_log_speedups = outcome.aa_log_speedups
     names = {WINNER: winner.name, PEER: peer.name, BASELINE: "baseline", DEPLOYED: "baseline (default settings)"}
     answer.comparisons = [_renamed(c, names) for c in outcome.comparisons]
     by_pair = {(c.base, c.other): _renamed(c, names) for c in outcome.comparisons}
@@ -102,7 +150,7 @@ def _file(bench: Bench, winner: Candidate, peer: Candidate, peer_measured: bool,
     if DEPLOYED in performances:
         deployed = bench.baseline(RuntimeSettings()).model_copy(update={"name": names[DEPLOYED]})
         answer.file(Evaluation(candidate=deployed, status=EvaluationStatus.PASSED, performance=performances[DEPLOYED]))
-    for role, candidate in ((WINNER, winner), (PEER, peer)):
+    for role, candidate in ((WINNER, winner), (PEER, peer), *others.items()):
         if role in performances and candidate.name in answer.evaluations:
             _measured(bench, candidate, performances[role])
     verification = answer.evaluations[winner.name].verification
@@ -138,12 +186,21 @@ def deliver(bench: Bench, judgement: Judged) -> None:
         noise_floor=judgement.noise_floor,
         notes=judgement.notes,
         load_averages=judgement.load_averages,
+        disturbed_shares=judgement.disturbed_shares,
         clock_ns=_clock_ns(bench),
     )
     answer.summary = _in_words(bench)
     same = answer.same_settings
     if judgement.winner is None or same is None or same.verdict != Verdict.FASTER:
         return
+    if answer.as_deployed is not None and answer.as_deployed.verdict == Verdict.SLOWER:
+        answer.note(
+            bench.context,
+            f"No recipe and no package are offered: {judgement.winner.name} is faster under equal settings, but slower "
+            "than the original in its default settings, which is what it would replace.",
+        )
+        return
+    answer.offered = True
     recipe = make_recipe(bench, judgement.winner)
     answer.recipe, answer.recipe_digest = as_document(recipe), digest(recipe)
     file = bench.context.out / "recipe.yaml"
@@ -161,26 +218,75 @@ def _clock_ns(bench: Bench) -> int | None:
     return max(costs, default=None)
 
 
+def recipe_name(stem: str, plan: Plan, applied: Sequence[str]) -> str:
+    """What it does, and not what the winner's name says that it leaves out."""
+    telling = [step.pass_ for step in plan.passes if step.pass_ in applied and not tidying([step])]
+    precision = [] if plan.precision is None else [plan.precision_name]
+    return " ".join([stem, plan.backend.backend, *precision, *telling])
+
+
+def recipe_summary(plan: Plan, applied: Sequence[str]) -> str:
+    """What the steps do. No figure that was measured: evidence is never in the document, and two runs that find the
+    same steps must give the same digest."""
+    graph = f"Rewrites the graph ({', '.join(applied)}), then runs" if applied else "Runs"
+    precision = "" if plan.precision is None else f" in {plan.precision_name}"
+    settings = [f"{key} {value}" for key, value in plan.settings.model_dump(exclude_defaults=True).items()]
+    under = f", with the runtime settings {', '.join(settings)}" if settings else ""
+    return f"{graph} it on {plan.backend.backend}{precision}{under}."
+
+
 def make_recipe(bench: Bench, winner: Candidate) -> Recipe:
     plan = Plan.of(winner)
     rewrites = bench.shop.rewrite(plan.passes).rewrites
-    name = re.sub(r"[^a-z0-9]+", "-", f"{bench.captured.upload.stem} {winner.name}".lower()).strip("-")
-    same = bench.answer.same_settings
-    assert same is not None
     done = [r.pass_ for r in rewrites if r.applied]
     return recipe_from_candidate(
-        winner.steps,
+        steps_in_full(winner.steps),
         rewrites,
         Machine(target=bench.context.target, isa=machine.cpu_isa(), libraries=machine.library_versions()),
-        name=name,
+        name=recipe_name(bench.captured.upload.stem, plan, done),
         title=f"{plan.backend.backend} with {', '.join(done)}" if done else plan.backend.backend,
-        summary=f"{same.speedup:.2f}x [{same.interval.low:.2f}, {same.interval.high:.2f}] where it was found.",
+        summary=recipe_summary(plan, done),
         mode=bench.workload.mode,
         accept=Accept(max_error_ratio=bench.context.spec.policy.max_error_ratio),
     )
 
 
 def package(bench: Bench, winner: Candidate) -> list[Artifact]:
+    """The package, once it has passed its own self-test; one that does not is withheld, and a note says why.
+
+    Raises FuseworksError when it could not even be written.
+    """
+    artifacts = _written(bench, winner)
+    reason = _self_test(bench)
+    if reason is None:
+        return artifacts
+    shutil.rmtree(bench.context.out / "package")
+    (bench.context.out / "package.zip").unlink()
+    bench.answer.note(bench.context, f"The package was withheld: its own self-test failed: {reason}")
+    return []
+
+
+def _self_test(bench: Bench) -> str | None:
+    """Runs `run.py --self-test` as the user would, inside the sandbox. Why the package cannot be offered, or None."""
+    context = bench.context
+    with context.events.stage("verifying", "Running the package's own self-test"):
+        try:
+            with context.child("self-test", {"package": context.out / "package"}) as child:
+                fields = child.call(
+                    "packaging.self_test",
+                    timeout_s=2 * SELF_TEST_S,
+                    package=child.path("package"),
+                    calls=SELF_TEST_CALLS,
+                    limit_s=SELF_TEST_S,
+                ).fields
+        except FuseworksError as error:
+            return error.message
+    if fields.get("exit_code") == 0:
+        return None
+    return str(fields.get("told") or f"exit code {fields.get('exit_code')}")[-MAX_TOLD_CHARS:]
+
+
+def _written(bench: Bench, winner: Candidate) -> list[Artifact]:
     """Writes the package with a verified call in it, which `run.py --self-test` repeats."""
     plan = Plan.of(winner)
     built = bench.shop.build(winner)
@@ -211,7 +317,7 @@ def package(bench: Bench, winner: Candidate) -> list[Artifact]:
         model_sha256=bench.captured.inspection.sha256,
         recipe_digest=bench.answer.recipe_digest,
         speedup=bench.answer.summary,
-        sample=Sample(arrays, outputs, max((row.allowed for row in bench.answer.numerics), default=1e-4)),
+        sample=Sample(arrays, outputs, [row.allowed for row in bench.answer.numerics]),
     )
 
 
@@ -248,8 +354,8 @@ def _in_words(bench: Bench) -> str:
     if same is None:
         return "No faster recipe found: no candidate passed verification. The list says why each was dropped."
     text = f"{same.speedup:.2f}x [{same.interval.low:.2f}, {same.interval.high:.2f}] under equal settings"
-    if answer.as_deployed is not None and answer.as_deployed is not same:
-        deployed = answer.as_deployed
+    deployed = answer.as_deployed
+    if deployed is not None and deployed is not same:
         text += f", {deployed.speedup:.2f}x [{deployed.interval.low:.2f}, {deployed.interval.high:.2f}] as deployed"
     words: dict[Verdict, str] = {
         Verdict.FASTER: f"Faster: {text}",
@@ -260,11 +366,13 @@ def _in_words(bench: Bench) -> str:
     peer: Any = answer.best_peer
     over = answer.over_best_peer
     tail = ""
+    if same.verdict == Verdict.FASTER and deployed is not None and deployed.verdict == Verdict.SLOWER:
+        tail = ", but slower than the original in its default settings, so that nothing is offered"
     if over is not None and peer is not None:
         told = {Verdict.FASTER: "faster than", Verdict.SAME: "as fast as", Verdict.SLOWER: "slower than"}
         relation = told.get(over.verdict, "not to be told apart from")
         figures = f"{over.speedup:.2f}x [{over.interval.low:.2f}, {over.interval.high:.2f}]"
-        tail = f"; {relation} the best peer {peer.name} ({figures})"
+        tail += f"; {relation} the best peer {peer.name} ({figures})"
     elif peer is not None and answer.winner == peer.name:
-        tail = f"; the best engine by itself ({peer.name}) is what is offered: no rewrite beat it"
+        tail += f"; no rewrite beat the best engine by itself, {peer.name}"
     return words[same.verdict] + tail + "."

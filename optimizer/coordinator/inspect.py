@@ -7,6 +7,7 @@ from pathlib import Path
 from optimizer.coordinator.answer import Answer
 from optimizer.coordinator.capture import capture
 from optimizer.coordinator.context import RunContext
+from optimizer.coordinator.rewriting import match_passes
 from optimizer.coordinator.workshop import Workshop
 from optimizer.diagnosing.base import Evidence, diagnose
 
@@ -15,7 +16,7 @@ def inspect(context: RunContext, answer: Answer) -> None:
     captured = capture(context, Path(context.spec.model), context.spec.workload)
     answer.workload, answer.inspection = captured.workload, captured.inspection
     with context.events.stage("optimizing", "Matching every pass against the graph"):
-        answer.rewrites = Workshop(context, captured).rewrite(None).rewrites
+        answer.rewrites = match_passes(context, Workshop(context, captured), answer)
     answer.findings = diagnose(
         Evidence(
             profile=None,

@@ -1,32 +1,36 @@
-"""Finalists, the judgement of the winner in fresh processes, and the ablation of its steps."""
+"""The finalists in one set of fresh processes, and the judgement of the winner in many."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from optimizer import inputs
 from optimizer.benchmarking.bursts import Entrant
-from optimizer.benchmarking.judge import LOOKS, JudgeOutcome, Pair, judge, planned_looks
-from optimizer.benchmarking.sets import Check, measure_set
-from optimizer.benchmarking.statistics import CONFIDENCE, noise_floor, student_interval, verdict
+from optimizer.benchmarking.judge import LOOKS, MIN_SETS, JudgeOutcome, Pair, judge, planned_looks
+from optimizer.benchmarking.sets import ROUNDS, Check, measure_set
 from optimizer.benchmarking.summary import held_back, performance, recheck
 from optimizer.coordinator.evaluate import drawing
 from optimizer.coordinator.prepare import Bench
 from optimizer.coordinator.workshop import Loaded, Plan
 from optimizer.errors import FuseworksError
-from optimizer.result import AblationRow, Candidate, Interval, Performance
-from optimizer.spec import RuntimeSettings, Step, dump_step
+from optimizer.result import Candidate, Performance
+from optimizer.spec import RuntimeSettings
 
 FINAL_ROUNDS = 8
-ABLATION_SETS = 5
-MIN_ABLATION_SETS = 3
+MOST_JUDGED = 5  # contenders at most: winner, best peer, baseline, baseline in default settings, baseline once more
 CACHE_BANDWIDTH_FACTOR = 10
 BASELINE, WINNER, PEER, DEPLOYED = "baseline", "winner", "best_peer", "baseline_default"
-AGAIN = "winner_again"
+
+
+class FinalScreening(NamedTuple):
+    """Speedups over the baseline by name, the failures of others, and what a contender costs in a set of `ROUNDS`."""
+
+    speedups: dict[str, float]
+    failures: dict[str, FuseworksError]
+    contender_s: float
 
 
 def starter(bench: Bench, candidate: Candidate, settings: RuntimeSettings | None = None) -> Callable[[], Loaded]:
@@ -41,10 +45,8 @@ def check_of(bench: Bench, candidate: Candidate) -> Check:
     return bench.verifier.agreement(Plan.of(candidate).precision_name)
 
 
-def final_screening(
-    bench: Bench, candidates: Sequence[Candidate], settings: RuntimeSettings
-) -> tuple[dict[str, float], dict[str, FuseworksError]]:
-    """All finalists interleaved in one set of fresh processes: speedups over the baseline, and those that failed."""
+def final_screening(bench: Bench, candidates: Sequence[Candidate], settings: RuntimeSettings) -> FinalScreening:
+    """All finalists interleaved in one set of fresh processes."""
     starts: dict[str, Any] = {c.name: starter(bench, c) for c in candidates}
     starts[BASELINE] = starter(bench, bench.baseline(settings))
     measured = measure_set(
@@ -56,7 +58,14 @@ def final_screening(
         checks={c.name: check_of(bench, c) for c in candidates},
     )
     names = [c.name for c in candidates if c.name in measured.entrants]
-    return {name: float(np.exp(measured.log_speedup(BASELINE, name))) for name in names}, measured.failed
+    speedups = {name: float(np.exp(measured.log_speedup(BASELINE, name))) for name in names}
+    contender_s = measured.seconds / len(starts) * ROUNDS / FINAL_ROUNDS
+    return FinalScreening(speedups, measured.failed, contender_s)
+
+
+def least_s(contender_s: float) -> float:
+    """What the shortest judgement takes: no run goes without it."""
+    return MIN_SETS * MOST_JUDGED * contender_s
 
 
 def judge_winner(
@@ -97,18 +106,34 @@ def judge_winner(
             essential={WINNER},
             progress=progress,
         )
-        _believe(bench, outcome, starts, checks)
+        _believe(bench, outcome, WINNER, starts, checks)
+        if outcome.comparison(BASELINE, PEER) is not None:
+            _believe_peer(bench, outcome, starts, checks)
     finally:
         if bench.reference is not None:
             bench.reference.pause()
     return outcome
 
 
-def _believe(bench: Bench, outcome: JudgeOutcome, starts: Mapping[str, Any], checks: Mapping[str, Check]) -> None:
+def _believe_peer(bench: Bench, outcome: JudgeOutcome, starts: Mapping[str, Any], checks: Mapping[str, Check]) -> None:
+    """Its figures are told too, and it may take the winner's place. It drops out when they do not hold."""
+    try:
+        _believe(bench, outcome, PEER, starts, checks)
+    except FuseworksError as error:
+        if error.side == "ours":
+            raise
+        outcome.failed[PEER] = error
+        outcome.samples.pop(PEER)
+        outcome.comparisons = [c for c in outcome.comparisons if PEER not in (c.base, c.other)]
+
+
+def _believe(
+    bench: Bench, outcome: JudgeOutcome, role: str, starts: Mapping[str, Any], checks: Mapping[str, Check]
+) -> None:
     """What is too good is measured again with every answer compared; it must hold."""
-    comparison = outcome.comparison(BASELINE, WINNER)
+    comparison = outcome.comparison(BASELINE, role)
     assert comparison is not None
-    best_ms = summary(bench, outcome.samples[WINNER]).median_ms
+    best_ms = summary(bench, outcome.samples[role]).median_ms
     roofline_ms = roofline_bound_ms(bench)
     reason = held_back(comparison.speedup, best_ms, roofline_ms)
     if reason is None:
@@ -117,7 +142,7 @@ def _believe(bench: Bench, outcome: JudgeOutcome, starts: Mapping[str, Any], che
     rejected = recheck(
         starts,
         BASELINE,
-        WINNER,
+        role,
         drawing(bench, 9),
         judged_speedup=comparison.speedup,
         rng=bench.context.rng(10),
@@ -143,63 +168,3 @@ def roofline_bound_ms(bench: Bench) -> float | None:
 
 def summary(bench: Bench, entrants: Sequence[Entrant]) -> Performance:
     return performance(entrants, items=inputs.items(bench.workload, bench.workload.sizes()))
-
-
-def ablate(
-    bench: Bench, winner: Candidate, without: Sequence[tuple[Sequence[Step], Candidate]], *, deadline: float
-) -> list[AblationRow]:
-    """What each group of steps gives by itself: time without it / time with it, in fresh processes, interleaved.
-
-    A second process of the winner in each set gives the floor, of as many pairs and rounds. The candidates without a
-    step are not verified: they are never offered, and one timed answer a round is compared with the winner's.
-    """
-    context = bench.context
-    starts: dict[str, Any] = {WINNER: starter(bench, winner)}
-    starts[AGAIN] = starts[WINNER]
-    checks: dict[str, Check] = {}
-    rows: dict[str, AblationRow] = {}
-    for steps, candidate in without:
-        row = AblationRow(step=_named(steps))
-        rows[candidate.name] = row
-        if not bench.shop.is_built(candidate):
-            row.reason = bench.shop.why_not(candidate) or "it was not built within the time budget"
-            continue
-        starts[candidate.name] = starter(bench, candidate)
-        checks[candidate.name] = check_of(bench, candidate)
-    logs: dict[str, list[float]] = {name: [] for name in starts if name != WINNER}
-    draw, rng = drawing(bench, 12), context.rng(13)
-    taken_s = 0.0
-    for number in range(ABLATION_SETS):
-        if len(logs) < 2 or (number and time.monotonic() + taken_s > deadline):
-            break
-        context.events.emit("benchmarking", "Measuring what each step gives", done=number, total=ABLATION_SETS)
-        one = measure_set(starts, draw, baseline=WINNER, essential={AGAIN}, rng=rng, rounds=FINAL_ROUNDS, checks=checks)
-        taken_s = one.seconds
-        for name in list(logs):
-            if name in one.failed:
-                rows[name].reason = f"without it: {one.failed[name].message}"
-                del logs[name], starts[name]
-            else:
-                logs[name].append(one.log_speedup(name, WINNER))
-    again = logs.pop(AGAIN)
-    floor = noise_floor(again, CONFIDENCE) if len(again) >= MIN_ABLATION_SETS else 0.0
-    for name, values in logs.items():
-        _fill(rows[name], values, floor)
-    return list(rows.values())
-
-
-def _fill(row: AblationRow, values: list[float], floor: float) -> None:
-    row.pairs = len(values)
-    if len(values) < MIN_ABLATION_SETS:
-        row.reason = "the time budget left too few pairs of processes for an interval"
-        row.gain = float(np.exp(np.mean(values))) if values else None
-        return
-    low, gain, high = student_interval(values, CONFIDENCE)
-    row.gain, row.interval = gain, Interval(low=low, high=high, confidence=CONFIDENCE)
-    row.verdict = verdict(low, high, floor)
-
-
-def _named(steps: Sequence[Step]) -> dict[str, Any]:
-    """One step as recipes write it; several (the tidying passes) as a list."""
-    documents = [dump_step(step) for step in steps]
-    return documents[0] if len(documents) == 1 else {"passes": [d["pass"] for d in documents]}

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from optimizer import machine
+from optimizer.compiling.base import serving_sizes
 from optimizer.compiling.precision import supported as bfloat16_refusal
-from optimizer.coordinator import deliver, judging
+from optimizer.coordinator import ablation, deliver, judging
 from optimizer.coordinator.answer import Answer
 from optimizer.coordinator.builds import Builds
 from optimizer.coordinator.context import RunContext
@@ -27,18 +29,44 @@ from optimizer.coordinator.prepare import (
     profile,
     ready_toolchain,
 )
+from optimizer.coordinator.rescue import Rescue
 from optimizer.errors import FuseworksError
-from optimizer.optimizing.planner import Facts, Planner, longest_first, same_steps, tidying
+from optimizer.optimizing.planner import (
+    Facts,
+    LeftOut,
+    Planner,
+    has_passes,
+    longest_first,
+    precision_of,
+    same_steps,
+    tidying,
+)
 from optimizer.result import Candidate, Evaluation, EvaluationStatus
-from optimizer.spec import RuntimeSettings, Step
+from optimizer.spec import RuntimeSettings
 from optimizer.verifying.verify import Verifier
 
-# Of the budget, what the judgement of the winner and the ablation keep for themselves.
+# Of the budget, what the search keeps for the judgement of the winner and for the ablation. A guess that fits most
+# models; once the finalists were measured, what a contender costs takes its place.
 JUDGING_SHARE, ABLATION_SHARE = 0.3, 0.15
+VARIANTS_SHARE = 0.1  # what the second round leaves for the leader without each of its rewrites
 FINALISTS, PEER_FINALISTS = 3, 2
 NOT_THE_CANDIDATES = {"benchmarking:ours:busy", "child:ours:unexpected"}
 BACKGROUND = 2  # engines built while the graph is matched and the reference computed
 NEAR = 0.93  # finalists: within 7 % of the leader of the screening
+
+
+class Finals(NamedTuple):
+    """Those worth judging and the peers, fastest first; what they were chosen from, and by which figures."""
+
+    ranked: list[Candidate]
+    peers: list[Candidate]
+    variants: list[LeftOut]
+    screening: judging.FinalScreening
+
+    def peer_of(self, winner: Candidate) -> Candidate | None:
+        """The best in the winner's precision: what bfloat16 gives is no gain of a rewrite. Any other where none is."""
+        alike = [peer for peer in self.peers if precision_of(peer) == precision_of(winner)]
+        return next(iter([*alike, *self.peers]), None)
 
 
 def optimize(context: RunContext, answer: Answer) -> None:
@@ -65,6 +93,7 @@ def _optimize(bench: Bench) -> None:
             settings=settings,
             policy=context.spec.policy,
             bfloat16_refusal=bfloat16_refusal(machine.cpu_isa()),
+            serve_sizes=len(serving_sizes(bench.workload)) if bench.workload.dims else 0,
         )
     )
     builds = Builds(bench)
@@ -86,30 +115,35 @@ def _optimize(bench: Bench) -> None:
 def _search(bench: Bench, planner: Planner, builds: Builds, first: list[Candidate], verifier: Verifier) -> None:
     answer, settings = bench.answer, planner.facts.settings
     with evaluator(bench, verifier, settings) as judge:
+        rescue = Rescue(
+            bench, planner, lambda some: _round(bench, builds, judge, some, keep=VARIANTS_SHARE), builds.workers
+        )
         _round(bench, builds, judge, first)
-        alone = {e.candidate.name: e.screened_speedup or 0.0 for e in _passed(answer) if e.candidate.peer}
-        _round(bench, builds, judge, planner.more_rewritten(alone))
-        variants = _leave_one_out(bench, planner, builds)
-        ranked, peer = _finals(bench, variants, settings)
+        rescue.run(first)
+        peers = [e for e in _passed(answer) if e.candidate.peer and precision_of(e.candidate) == "float32"]
+        more = planner.more_rewritten({e.candidate.name: e.screened_speedup or 0.0 for e in peers})
+        _round(bench, builds, judge, more, keep=VARIANTS_SHARE)
+        rescue.run(more)
+        finals = _finals(bench, _leave_one_out(bench, planner, builds), settings)
         for dropped in planner.dropped:
             answer.file(not_tried(dropped.candidate, dropped.reason))
-        for winner in ranked:
+        for winner in finals.ranked:
             # a variant that leads has not been verified yet: nothing wrong is ever offered
             if winner.name not in answer.evaluations and judge.evaluate(winner).status != EvaluationStatus.PASSED:
                 continue
-            if _judged_and_delivered(bench, planner, builds, winner, peer):
+            _file_screened(answer, winner, finals.screening.speedups[winner.name])
+            if _judged_and_delivered(bench, planner, builds, winner, finals):
                 return
-    deliver.deliver(bench, deliver.Judged(None, peer, settings))
+    deliver.deliver(bench, deliver.Judged(None, next(iter(finals.peers), None), settings))
 
 
-def _judged_and_delivered(
-    bench: Bench, planner: Planner, builds: Builds, winner: Candidate, peer: Candidate | None
-) -> bool:
+def _judged_and_delivered(bench: Bench, planner: Planner, builds: Builds, winner: Candidate, finals: Finals) -> bool:
     """False when the candidate failed in the judgement: it is filed as such, and the next one gets its chance."""
-    context, answer = bench.context, bench.answer
-    questions = _ablation_questions(bench, planner, builds, winner)
+    context, answer, contender_s = bench.context, bench.answer, finals.screening.contender_s
+    asked = ablation.questions(bench, planner, builds, winner, finals.variants, finals.screening)
+    deadline = context.deadline(0.0) - ablation.reserve_s(asked, winner, contender_s)
     try:
-        outcome = deliver.judged(bench, winner, peer, deadline=context.deadline(ABLATION_SHARE if questions else 0.0))
+        outcome = deliver.judged(bench, winner, finals.peer_of(winner), deadline=deadline)
     except FuseworksError as error:
         if error.id in NOT_THE_CANDIDATES:
             raise
@@ -117,20 +151,27 @@ def _judged_and_delivered(
         context.events.emit("benchmarking", f"{winner.name} failed while it was judged: {error.message}")
         return False
     deliver.deliver(bench, outcome)
-    if questions and outcome.winner is winner:
+    if asked and outcome.winner is winner:
         try:
             with context.events.stage("benchmarking", "Measuring what each step of the winner gives by itself"):
-                answer.ablation = judging.ablate(bench, winner, questions, deadline=context.deadline(0.0))
+                answer.ablation = ablation.ablate(
+                    bench, winner, asked, contender_s=contender_s, deadline=context.deadline(0.0)
+                )
         except FuseworksError as error:
             answer.note(context, f"The steps could not be measured one by one: {error.message}")
     return True
 
 
-def _round(bench: Bench, builds: Builds, judge: Evaluator, candidates: Sequence[Candidate]) -> None:
-    """Built side by side ahead of time, then verified and screened one after another: compiling disturbs measuring."""
+def _round(
+    bench: Bench, builds: Builds, judge: Evaluator, candidates: Sequence[Candidate], *, keep: float = 0.0
+) -> None:
+    """Built side by side ahead of time, then verified and screened one after another: compiling disturbs measuring.
+
+    `keep`: the share of the budget that is left to the rest of the search.
+    """
     context = bench.context
     candidates = _without_repeats(candidates)
-    reserve = JUDGING_SHARE + (ABLATION_SHARE if context.spec.policy.ablation else 0.0)
+    reserve = _reserve(context) + keep
     builds.submit(longest_first(candidates))
     builds.wait(candidates, context.deadline(reserve))
     for candidate in candidates:
@@ -140,6 +181,11 @@ def _round(bench: Bench, builds: Builds, judge: Evaluator, candidates: Sequence[
             bench.answer.file(not_tried(candidate, "the rest of the time budget is kept for judging the leader"))
         else:
             judge.evaluate(candidate)
+
+
+def _reserve(context: RunContext) -> float:
+    """The share of the budget that is left when the search ends."""
+    return JUDGING_SHARE + (ABLATION_SHARE if context.spec.policy.ablation else 0.0)
 
 
 def _without_repeats(candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -156,48 +202,60 @@ def _passed(answer: Answer) -> list[Evaluation]:
     return sorted(passed, key=lambda e: -(e.screened_speedup or 0.0))
 
 
-def _leave_one_out(bench: Bench, planner: Planner, builds: Builds) -> list[Candidate]:
-    """The best rewritten candidate without each rewrite in turn, built side by side.
+def _leave_one_out(bench: Bench, planner: Planner, builds: Builds) -> list[LeftOut]:
+    """The best rewritten candidate without each rewrite in turn, built side by side: those that could be built.
 
-    Not without the tidying passes: they are exact, and only the ablation asks what they give.
+    The tidying passes are exact, and only the ablation asks what they give: the graph without them is built when a
+    worker would be idle anyway.
     """
-    rewritten = [e.candidate for e in _passed(bench.answer) if not e.candidate.peer]
+    context = bench.context
+    rewritten = [e.candidate for e in _passed(bench.answer) if has_passes(e.candidate)]
     if not rewritten:
         return []
     leader = rewritten[0]
-    variants = [candidate for steps, candidate in planner.leave_one_out(leader) if not tidying(steps)]
-    if len(variants) == 1:
+    left_out = planner.leave_one_out(leader)
+    wanted = [one for one in left_out if not tidying(one.steps)]
+    if len(wanted) < 2:
         return []  # without its only rewrite that does anything, the leader is the engine alone: a peer
-    with bench.context.events.stage("compiling", f"Building {leader.name} without each of its rewrites in turn"):
-        builds.submit(variants)
-        builds.wait(variants, bench.context.deadline(JUDGING_SHARE))
-    for candidate in variants:
-        if not bench.shop.is_built(candidate):
-            bench.answer.file(not_tried(candidate, "it was not built within the time budget"))
-    return [candidate for candidate in variants if bench.shop.is_built(candidate)]
+    idle = -len(wanted) % builds.workers if context.spec.policy.ablation else 0
+    candidates = [one.without for one in (*wanted, *[one for one in left_out if tidying(one.steps)][:idle])]
+    with context.events.stage("compiling", f"Building {leader.name} without each of its rewrites in turn"):
+        builds.submit(candidates)
+        builds.wait(candidates, context.deadline(_reserve(context)))
+    for one in wanted:
+        if not bench.shop.is_built(one.without):
+            reason = bench.shop.why_not(one.without) or "the time budget was over before it was built"
+            bench.answer.file(not_tried(one.without, reason))
+    return [one for one in left_out if bench.shop.is_built(one.without)]
 
 
-def _finals(
-    bench: Bench, variants: list[Candidate], settings: RuntimeSettings
-) -> tuple[list[Candidate], Candidate | None]:
+def _finals(bench: Bench, left_out: list[LeftOut], settings: RuntimeSettings) -> Finals:
     """Ranks winners and chooses the best peer from one interleaved set of fresh processes, which judges nothing."""
     passed = _passed(bench.answer)
     if not passed:
-        return [], None
+        return Finals([], [], left_out, judging.FinalScreening({}, {}, 0.0))
     best = passed[0].screened_speedup or 1.0
-    peers = [e.candidate for e in passed if e.candidate.peer][:PEER_FINALISTS]
-    ours = [e.candidate for e in passed if not e.candidate.peer and (e.screened_speedup or 0.0) >= NEAR * best]
+    every_peer = [e.candidate for e in passed if e.candidate.peer]
+    precisions = dict.fromkeys(precision_of(c) for c in every_peer)
+    peers = [c for p in precisions for c in [c for c in every_peer if precision_of(c) == p][:PEER_FINALISTS]]
+    leaders = {one.whole.name for one in left_out}  # beside its variants, so that these can be told apart from it
+    ours = [
+        e.candidate
+        for e in passed
+        if not e.candidate.peer and (e.candidate.name in leaders or (e.screened_speedup or 0.0) >= NEAR * best)
+    ]
+    variants = [one.without for one in left_out if not tidying(one.steps)]
     finalists = [*ours[:FINALISTS], *variants, *peers]
     with bench.context.events.stage("benchmarking", "Choosing among the finalists, interleaved in fresh processes"):
-        speedups, failures = judging.final_screening(bench, finalists, settings)
+        screening = judging.final_screening(bench, finalists, settings)
+    speedups = screening.speedups
     for name, speedup in speedups.items():
         bench.context.events.emit("benchmarking", f"{name}: {speedup:.2f}x", candidate=name, speedup=speedup)
-        known = bench.answer.evaluations.get(name)
-        if known is not None:  # interleaved with all finalists, it is the better of the two screenings
-            bench.answer.file(known.model_copy(update={"screened_speedup": speedup}))
     for candidate in finalists:
-        if candidate.name in failures:
-            bench.answer.file(failed(candidate, failures[candidate.name]))
+        if candidate.name in screening.failures:
+            bench.answer.file(failed(candidate, screening.failures[candidate.name]))
+        elif candidate.name in bench.answer.evaluations:
+            _file_screened(bench.answer, candidate, speedups[candidate.name])
     ranked = sorted((c for c in finalists if c.name in speedups), key=lambda c: -speedups[c.name])
     for candidate in variants:
         if candidate in ranked[1:]:
@@ -205,20 +263,10 @@ def _finals(
             bench.context.events.emit(
                 "log", f"{candidate.name} reaches {share:.0%} of the leader's speed and is not pursued"
             )
-    return ranked, next((c for c in ranked if c.peer), None)
+    return Finals(ranked, [c for c in ranked if c.peer], left_out, screening)
 
 
-def _ablation_questions(
-    bench: Bench, planner: Planner, builds: Builds, winner: Candidate | None
-) -> list[tuple[list[Step], Candidate]]:
-    """The winner without each of its steps, built before the judgement begins; those without a build are asked too,
-    and answered with the reason."""
-    if winner is None or not bench.context.spec.policy.ablation:
-        return []
-    questions = planner.leave_one_out(winner)
-    bare = planner.without_settings(winner)
-    if questions:
-        with bench.context.events.stage("compiling", f"Building {winner.name} without each of its steps"):
-            builds.submit([candidate for _, candidate in questions])
-            builds.wait([candidate for _, candidate in questions], bench.context.deadline(JUDGING_SHARE))
-    return [*([([winner.steps[0]], bare)] if bare is not None else []), *questions]
+def _file_screened(answer: Answer, candidate: Candidate, speedup: float) -> None:
+    """Interleaved with all finalists, this is the better of the two screenings."""
+    known = answer.evaluations[candidate.name]
+    answer.file(known.model_copy(update={"screened_speedup": speedup}))

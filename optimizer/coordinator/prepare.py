@@ -16,6 +16,7 @@ from optimizer.compiling.toolchain import default_folder, toolchain_cache
 from optimizer.coordinator.answer import Answer
 from optimizer.coordinator.capture import Captured, capture
 from optimizer.coordinator.context import RunContext
+from optimizer.coordinator.rewriting import match_passes
 from optimizer.coordinator.workshop import Workshop
 from optimizer.diagnosing.base import Evidence, diagnose
 from optimizer.errors import FuseworksError
@@ -181,8 +182,9 @@ def _profile(bench: Bench) -> None:
 
 
 def find_rewrites(bench: Bench) -> None:
+    """A pass that fails costs itself only."""
     with bench.context.events.stage("optimizing", "Matching every pass against the graph"):
-        bench.answer.rewrites = bench.shop.rewrite(None).rewrites
+        bench.answer.rewrites = match_passes(bench.context, bench.shop, bench.answer)
     applied = [f"{r.pass_} ({len(r.applied)})" for r in bench.answer.rewrites if r.applied]
     bench.context.events.emit("optimizing", "Rewrites that fit: " + (", ".join(applied) or "none"))
 

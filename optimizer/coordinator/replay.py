@@ -13,7 +13,7 @@ from optimizer.coordinator.prepare import Bench, conditions, make_verifier, prep
 from optimizer.coordinator.workshop import Plan
 from optimizer.errors import FuseworksError, catalogue
 from optimizer.recipe import Machine, Recipe, as_document, check_graph, check_target, digest, load_recipe
-from optimizer.result import Candidate, EvaluationStatus, Verdict
+from optimizer.result import Candidate, Comparison, EvaluationStatus, Verdict
 from optimizer.spec import PassStep
 
 catalogue(
@@ -81,22 +81,33 @@ def _replay(bench: Bench, recipe: Recipe) -> None:
             raise FuseworksError.from_document(evaluation.problem.model_dump())
         reason = f"{evaluation.status.value.replace('_', ' ')}: {evaluation.reason}"
         raise FuseworksError("replay:user:not-accepted", name=name, reason=reason)
-    judgement = deliver.judged(bench, candidate, peer, deadline=context.deadline(0.0))
+    judgement = deliver.judged(bench, candidate, peer, deadline=context.deadline(0.0), simplest=False)
     answer.conditions = conditions(context, judgement.settings)
     same = answer.same_settings
     assert same is not None
     measured = f"{same.speedup:.2f}x [{same.interval.low:.2f}, {same.interval.high:.2f}]"
     answer.summary = f"{name} replayed: {measured}, {same.verdict.value.replace('_', ' ')}."
-    wanted = recipe.accept.min_speedup
-    if same.verdict != Verdict.FASTER:
-        answer.summary += " Not accepted: only a recipe that is faster is."
-    elif wanted is not None and same.speedup < wanted:
-        answer.summary += f" Not accepted: the recipe asks for at least {wanted}x."
-    elif judgement.winner is not candidate:
-        answer.summary += " Not accepted: its backend is faster without the rewrites."
-    else:
+    answer.not_accepted_because = _against(recipe, same, answer.as_deployed, is_winner=judgement.winner is candidate)
+    answer.accepted = answer.offered = not answer.not_accepted_because
+    if answer.accepted:
         answer.summary += " Accepted."
         answer.artifacts += deliver.package(bench, candidate)
+    else:
+        answer.summary += f" Not accepted: {answer.not_accepted_because}."
+
+
+def _against(recipe: Recipe, same: Comparison, deployed: Comparison | None, *, is_winner: bool) -> str:
+    """Why the recipe did not do what it asks of itself; empty when it did."""
+    wanted = recipe.accept.min_speedup
+    if same.verdict != Verdict.FASTER:
+        return "only a recipe that is faster is"
+    if same.speedup < wanted:
+        return f"the recipe asks for at least {wanted}x"
+    if deployed is not None and deployed.verdict == Verdict.SLOWER:
+        return "it is slower than the original in its default settings"
+    if not is_winner:
+        return "its backend is faster without the rewrites"
+    return ""
 
 
 def _peer(bench: Bench, candidate: Candidate, judge: Evaluator) -> Candidate | None:

@@ -105,28 +105,27 @@ class Workshop:
         self._built: dict[str, Built] = {}
         self._failures: dict[str, FuseworksError] = {}
 
-    def rewrite(self, passes: tuple[PassStep, ...] | None) -> Rewritten:
+    def rewrite(self, passes: tuple[PassStep, ...] | None, *, timeout_s: float = BUILD_TIMEOUT_S) -> Rewritten:
         """Runs the passes in a child; None means every pass in its standard order. Raises FuseworksError."""
         key = _steps_key(passes)
         with self._only_once("rewrite " + key):
             self._raise_again("rewrite " + key)
             if key not in self._rewritten:
                 with self._remembered("rewrite " + key):
-                    self._rewritten[key] = self._rewrite(passes)
-                if passes is None:
-                    # the passes that applied, by themselves, give this very graph
-                    applied = (
-                        PassStep(pass_=r.pass_, options=r.options) for r in self._rewritten[key].rewrites if r.applied
-                    )
-                    self._rewritten.setdefault(_steps_key(tuple(applied)), self._rewritten[key])
+                    self._rewritten[key] = self._rewrite(passes, timeout_s)
+                # the passes that applied, by themselves, give this very graph
+                applied = (
+                    PassStep(pass_=r.pass_, options=r.options) for r in self._rewritten[key].rewrites if r.applied
+                )
+                self._rewritten.setdefault(_steps_key(tuple(applied)), self._rewritten[key])
         return self._rewritten[key]
 
-    def _rewrite(self, passes: tuple[PassStep, ...] | None) -> Rewritten:
+    def _rewrite(self, passes: tuple[PassStep, ...] | None, timeout_s: float) -> Rewritten:
         folder = self.context.folder("rewritten")
         with self.context.child("rewrite", {"model": self.captured.model}) as child:
             reply = child.call(
                 "optimizing.rewrite",
-                timeout_s=BUILD_TIMEOUT_S,
+                timeout_s=timeout_s,
                 collect=folder,
                 model=child.path("model"),
                 format=self.captured.format,

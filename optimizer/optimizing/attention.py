@@ -86,7 +86,7 @@ def find(graph: Graph, softmax: fx.Node) -> Attention | Refused | None:
         if len(node.users) != 1:
             return Refused(f"{node.name} is needed elsewhere too ({len(node.users)} users): it must be computed", node)
     found = Attention(query, key, value, scale, masks, output, output_order, [softmax, *below])
-    return _unlike(graph, found) or found
+    return _unlike(graph, found) or _narrowed(graph, found, [*above, softmax, *below]) or found
 
 
 def _unlike(graph: Graph, found: Attention) -> Refused | None:
@@ -98,6 +98,19 @@ def _unlike(graph: Graph, found: Attention) -> Refused | None:
     dtypes = {graph.dtype(o.node) for o in (found.query, found.key, found.value)} | {graph.dtype(found.output)}
     if len(dtypes) != 1:
         return Refused(f"the operands have different dtypes: {sorted(map(str, dtypes))}", found.output)
+    (dtype,) = dtypes
+    if not dtype.is_floating_point:
+        return Refused(f"the operands are {dtype}, which has no attention", found.output)
+    return None
+
+
+def _narrowed(graph: Graph, found: Attention, nodes: list[fx.Node]) -> Refused | None:
+    """A cast that rounds scores or weights: the fused call would leave the rounding out, and give something else."""
+    dtype = graph.dtype(found.query.node)
+    for node in nodes:
+        got = graph.dtype(node)
+        if not got.is_floating_point or torch.promote_types(got, dtype) != got:
+            return Refused(f"{node.name} makes {got} of what is computed from {dtype}: values are lost there", node)
     return None
 
 
@@ -248,10 +261,14 @@ def _added(graph: Graph, node: fx.Node) -> tuple[fx.Node, float, Mask] | Refused
         return None
     subtracts = graph.is_op(node, aten.sub.Tensor)
     if _leads_to_product(graph, a):
-        return a, 1.0, Mask("subtract" if subtracts else "add", b)
-    if not subtracts and _leads_to_product(graph, b):
-        return b, 1.0, Mask("add", a)
-    return None
+        scores, mask = a, Mask("subtract" if subtracts else "add", b)
+    elif not subtracts and _leads_to_product(graph, b):
+        scores, mask = b, Mask("add", a)
+    else:
+        return None
+    if not graph.same_shape(graph.shape(scores), graph.shape(node)):
+        return Refused("the mask makes the scores larger", node)
+    return scores, 1.0, mask
 
 
 def _filled(

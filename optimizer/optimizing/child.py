@@ -1,4 +1,4 @@
-"""Operations of a child that rewrites graphs: `optimizing.rewrite` and `optimizing.manifest`."""
+"""The operations of a child that rewrites graphs: `optimizing.rewrite`, and the passes that it knows."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 import optimizer.optimizing.errors  # noqa: F401
 from optimizer.children.session import Session
 from optimizer.errors import FuseworksError
+from optimizer.optimizing.any_pass import steps_of
 from optimizer.optimizing.base import run_passes, standard_order
 from optimizer.optimizing.graph import Graph
 from optimizer.result import Rewrite
@@ -46,17 +47,11 @@ def rewrite_pt2(model: Path, passes: list[dict[str, Any]] | None, out: Path) -> 
     except Exception as error:  # whatever the file does to the loader, it is the file's fault
         raise FuseworksError("optimizing:user:bad-model", text=f"{type(error).__name__}: {error}"[:1000]) from error
     graph = Graph.from_exported(exported)
-    steps = None if passes is None else [(str(p["pass"]), dict(p.get("options") or {})) for p in passes]
     with torch.no_grad():
-        rewrites = run_passes(graph, steps)
+        rewrites = run_passes(graph, steps_of(passes))
         if any(r.applied for r in rewrites):
             torch.export.save(graph.to_exported(), out)
     return rewrites
-
-
-def manifest(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
-    """{} → {passes: [{name, title, summary, options_schema, numerics, order, identity}]} in standard order."""
-    return {"passes": [p.manifest() for p in standard_order()]}, []
 
 
 def _register_custom_operations() -> None:
@@ -66,4 +61,13 @@ def _register_custom_operations() -> None:
     KERNELS.load()
 
 
-OPERATIONS = {"rewrite": rewrite, "manifest": manifest}
+def passes(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
+    """{format: pt2|onnx} → {passes}: their names, in standard order."""
+    if request["format"] == "onnx":
+        from optimizer.optimizing.onnx_passes.base import standard_order as onnx_standard_order
+
+        return {"passes": [one.name for one in onnx_standard_order()]}, []
+    return {"passes": [one.name for one in standard_order()]}, []
+
+
+OPERATIONS = {"rewrite": rewrite, "passes": passes}

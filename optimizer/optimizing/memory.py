@@ -11,6 +11,8 @@ from torch import fx
 from optimizer.optimizing.aliasing import shares_memory
 from optimizer.optimizing.graph import Graph
 
+aten = torch.ops.aten
+
 
 def family(graph: Graph, node: fx.Node) -> set[fx.Node]:
     """The node and all that may be views of the same memory."""
@@ -39,3 +41,8 @@ def seen_outside(graph: Graph, node: fx.Node) -> bool:
     """Whether anyone outside may hold the node's memory: an input, a weight, or an output."""
     members = family(graph, node)
     return any(n.op in ("placeholder", "get_attr") for n in members) or not members.isdisjoint(graph.outputs)
+
+
+def own_memory(graph: Graph, node: fx.Node, *, before: fx.Node, like: fx.Node) -> fx.Node:
+    """A dense copy. `contiguous` would not do: it hands a view back that happens to be dense."""
+    return graph.call(aten.clone.default, node, memory_format=torch.contiguous_format, before=before, like=like)

@@ -7,8 +7,10 @@ leads, that engine without each rewrite in turn. What it does not propose it nam
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from optimizer.result import Candidate, Rewrite
 from optimizer.spec import BackendStep, PassStep, Policy, PrecisionStep, RuntimeSettings, RuntimeStep, Step, dump_step
@@ -19,6 +21,9 @@ INDUCTOR_MARGIN = 1.15  # beyond what one screening may be off by
 BACKEND_ORDER = ("eager", "aot_inductor", "openvino", "onnxruntime", "inductor")
 # Engines whose own default deserves a second try. ONNX Runtime's levels can each lose (or be wrong) on some model.
 OPTION_VARIANTS: dict[str, list[dict[str, object]]] = {"onnxruntime": [{"level": "extended"}, {"level": "basic"}]}
+STATIC_OPENVINO: dict[str, object] = {"static": True}
+STATIC_NAME = "openvino static=True"
+MAX_STATIC_SIZES = 4  # each is compiled again whenever a process loads the model
 # Exact passes that clean the graph up so that others match; alone they rarely change what a compiler emits.
 TIDYING = frozenset(
     {"remove_noops", "eliminate_common_subexpressions", "hoist_constants", "constant_folding", "dead_code"}
@@ -39,6 +44,7 @@ class Facts:
     settings: RuntimeSettings
     policy: Policy
     bfloat16_refusal: str | None
+    serve_sizes: int = 0  # how many sizes production calls it with; 0 where no dimension varies
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,14 @@ class Dropped:
     reason: str
 
 
+class LeftOut(NamedTuple):
+    """The plan `whole`, and the same `without` some of its `steps`: what these give is the quotient of their times."""
+
+    steps: list[Step]
+    without: Candidate
+    whole: Candidate
+
+
 @dataclass
 class Planner:
     """`rewrites` are what the passes did to the graph; the peers are proposed without them."""
@@ -56,6 +70,7 @@ class Planner:
     facts: Facts
     rewrites: Sequence[Rewrite] = ()
     dropped: list[Dropped] = field(default_factory=list)
+    blamed: set[str] = field(default_factory=set)  # passes whose graph was wrong here: they are not proposed again
 
     def peers(self) -> list[Candidate]:
         """Each engine that a user could pick, without our rewrites."""
@@ -71,7 +86,19 @@ class Planner:
                         self.facts.baseline_backend, (), peer=True, options=options, why="another level of the runtime"
                     )
                 )
-        return candidates
+        return [*candidates, *self._static_openvino([c.name for c in candidates])]
+
+    def _static_openvino(self, peers: Sequence[str]) -> list[Candidate]:
+        """OpenVINO compiled for each size that is served. Where no dimension varies its model is static anyway."""
+        if "openvino" not in peers or not self.facts.serve_sizes:
+            return []
+        why = "fixed shapes for the sizes that are served"
+        candidate = self._candidate("openvino", (), peer=True, options=STATIC_OPENVINO, why=why)
+        if self.facts.serve_sizes <= MAX_STATIC_SIZES:
+            return [candidate]
+        reason = f"each start would compile the model for {self.facts.serve_sizes} sizes; {MAX_STATIC_SIZES} at most"
+        self.dropped.append(Dropped(candidate, reason))
+        return []
 
     def first_rewritten(self) -> list[Candidate]:
         """The rewritten graph on the engine that makes most of it: what the others are then tried against."""
@@ -87,6 +114,9 @@ class Planner:
         for candidate in self._rewritten(self._usable(REWRITTEN_ORDER)[1:]):
             backend = candidate.steps[-1].backend  # type: ignore[union-attr]
             alone = 1.0 if backend == self.facts.baseline_backend else screened.get(backend)
+            if backend == "openvino" and screened.get(STATIC_NAME, 0.0) > (alone or 0.0):
+                alone = screened[STATIC_NAME]
+                candidate = self._candidate(backend, self.passes(), options=STATIC_OPENVINO, why=candidate.why)
             reason = None
             if alone is None:
                 reason = f"{backend} by itself gave no correct and timed answer"
@@ -110,7 +140,9 @@ class Planner:
         """bfloat16, where the policy allows it and the processor has it."""
         wanted = "bfloat16" in self.facts.policy.precisions
         candidates = [
-            self._candidate(backend, passes, precision="bfloat16", why="bfloat16 is allowed by the policy")
+            self._candidate(
+                backend, passes, precision="bfloat16", peer=not passes, why="bfloat16 is allowed by the policy"
+            )
             for passes in ([self.passes(), ()] if self.passes() else [()])
             for backend in self._usable(("openvino", "aot_inductor", "inductor"))
         ]
@@ -121,36 +153,32 @@ class Planner:
             self.dropped += [Dropped(candidate, reason) for candidate in candidates]
         return []
 
-    def without_settings(self, best: Candidate) -> Candidate | None:
-        """The leader in a process with default settings."""
-        steps = [step for step in best.steps if not isinstance(step, RuntimeStep)]
-        if len(steps) == len(best.steps):
-            return None
-        return Candidate(
-            name=f"{best.name} - runtime settings", steps=steps, why="what the settings give", peer=best.peer
-        )
+    def without_settings(self, best: Candidate) -> LeftOut | None:
+        """The leader in a process with default settings; None when it has no others."""
+        settings = [step for step in best.steps if isinstance(step, RuntimeStep)]
+        return _left_out(best, settings, "runtime settings") if settings else None
 
-    def leave_one_out(self, best: Candidate) -> list[tuple[list[Step], Candidate]]:
+    def leave_one_out(self, best: Candidate) -> list[LeftOut]:
         """The leader without each of its rewrites in turn; the tidying ones, which only prepare others, go together.
 
         Those that change the arithmetic come first: they are known to lose on some models.
         """
         weight = {r.pass_: (r.numerics == "exact", -len(r.applied)) for r in self.rewrites}
         steps = [step for step in best.steps if isinstance(step, PassStep)]
-        groups = [[step] for step in steps if not tidying([step])]
-        groups.sort(key=lambda group: weight.get(group[0].pass_, (True, 0)))
-        tidy = [step for step in steps if tidying([step])]
-        out: list[tuple[list[Step], Candidate]] = []
-        for group in [*groups, *([tidy] if tidy else [])]:
-            label = "tidying" if group is tidy else group[0].pass_
-            rest = [step for step in best.steps if step not in group]
-            out.append(
-                (list(group), Candidate(name=f"{best.name} - {label}", steps=rest, why=f"what {label} gives by itself"))
-            )
-        return out
+        telling = [step for step in steps if not tidying([step])]
+        telling.sort(key=lambda step: weight.get(step.pass_, (True, 0)))
+        tidy: list[Step] = [step for step in steps if tidying([step])]
+        return [
+            *(_left_out(best, [step], step.pass_) for step in telling),
+            *([_left_out(best, tidy, "tidying")] if tidy else []),
+        ]
 
     def passes(self) -> tuple[PassStep, ...]:
-        return tuple(PassStep(pass_=r.pass_, options=r.options) for r in self.rewrites if r.applied)
+        return tuple(
+            PassStep(pass_=r.pass_, options=r.options)
+            for r in self.rewrites
+            if r.applied and r.pass_ not in self.blamed
+        )
 
     def _usable(self, order: Sequence[str], peer: bool = False) -> list[str]:
         """Backends of `order` that policy and machine allow; the others are filed as dropped, once."""
@@ -189,6 +217,34 @@ class Planner:
         return Candidate(name=name, steps=steps, peer=peer, why=why)
 
 
+def _left_out(whole: Candidate, steps: Sequence[Step], label: str) -> LeftOut:
+    rest = [step for step in whole.steps if step not in steps]
+    why = f"{whole.name} without {label}"
+    return LeftOut(list(steps), Candidate(name=f"{whole.name} - {label}", steps=rest, why=why, peer=whole.peer), whole)
+
+
+def costliest_first(
+    asked: Sequence[LeftOut], measured: Sequence[LeftOut], speedups: Mapping[str, float]
+) -> list[LeftOut]:
+    """Those first whose steps `measured` missed most (`speedups`: by name); last, as they came, those not measured."""
+    cost = {
+        _documents(one.steps): speedups[one.whole.name] / speedups[one.without.name]
+        for one in measured
+        if one.whole.name in speedups and one.without.name in speedups
+    }
+    return sorted(asked, key=lambda one: -cost.get(_documents(one.steps), 0.0))
+
+
+def on_larger_plan(asked: LeftOut, built: Sequence[LeftOut]) -> LeftOut | None:
+    """The same steps left out of a plan that has all of `asked`'s and more; None where none is among `built`."""
+    for one in built:
+        if one.whole.name == asked.whole.name or _documents(one.steps) != _documents(asked.steps):
+            continue
+        if all(step in one.whole.steps for step in asked.whole.steps):
+            return one
+    return None
+
+
 def _runtime(settings: RuntimeSettings) -> list[Step]:
     return [] if settings == RuntimeSettings() else [RuntimeStep(runtime=settings)]
 
@@ -200,9 +256,50 @@ def longest_first(candidates: Sequence[Candidate]) -> list[Candidate]:
     return [c for _, c in sorted(zip(names, candidates, strict=True), key=lambda pair: rank[pair[0]])]
 
 
+def precision_of(candidate: Candidate) -> str:
+    return next((step.precision for step in candidate.steps if isinstance(step, PrecisionStep)), "float32")
+
+
+def has_passes(candidate: Candidate) -> bool:
+    return any(isinstance(step, PassStep) for step in candidate.steps)
+
+
+def by_itself(candidate: Candidate, others: Sequence[Candidate]) -> Candidate | None:
+    """The same engine, settings and precision without passes, where it is among `others`."""
+    bare = [step for step in candidate.steps if not isinstance(step, PassStep)]
+    return next((c for c in others if _documents(c.steps) == _documents(bare)), None)
+
+
+def culprits_first(
+    left_out: Sequence[LeftOut], rewrites: Sequence[Rewrite], diverging: str | None, blamed: set[str]
+) -> tuple[list[LeftOut], bool]:
+    """What a plan that failed is worth trying without, in this order; and whether the first is suspected.
+
+    `diverging` is the first operation that departs, `operation (node, file:line)`: the pass that rewrote that node, or
+    at least that line, is the suspect. What would leave no telling pass is the engine alone, and is not tried.
+    """
+    worth = [one for one in left_out if any(isinstance(s, PassStep) and not tidying([s]) for s in one.without.steps)]
+    node, _, source = (diverging or "").rpartition("(")[2].rstrip(")").partition(", ")
+    ranks = {}
+    for rewrite in rewrites:
+        at_node = bool(node) and any(site.node == node for site in rewrite.applied)
+        at_line = bool(source) and any(site.source == source for site in rewrite.applied)
+        ranks[rewrite.pass_] = 0 if rewrite.pass_ in blamed else 1 if at_node else 2 if at_line else 3
+
+    def rank(one: LeftOut) -> int:
+        return min(ranks.get(step.pass_, 3) for step in one.steps if isinstance(step, PassStep))
+
+    ordered = sorted(worth, key=rank)
+    return ordered, bool(ordered) and rank(ordered[0]) < 3
+
+
 def tidying(steps: Sequence[Step]) -> bool:
     return all(isinstance(step, PassStep) and step.pass_ in TIDYING for step in steps)
 
 
 def same_steps(a: Candidate, b: Candidate) -> bool:
-    return [dump_step(s) for s in a.steps] == [dump_step(s) for s in b.steps]
+    return _documents(a.steps) == _documents(b.steps)
+
+
+def _documents(steps: Sequence[Step]) -> str:
+    return json.dumps([dump_step(step) for step in steps], sort_keys=True)

@@ -42,11 +42,12 @@ _STORE_ABOVE_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class Sample:
-    """A verified call: `run.py --self-test` must reproduce the outputs within `allowed_error` of their spread."""
+    """A verified call: `run.py --self-test` must reproduce each output within its entry of
+    `allowed_errors`, shares of its spread."""
 
     inputs: Sequence[np.ndarray]
     outputs: Sequence[np.ndarray]
-    allowed_error: float
+    allowed_errors: Sequence[float]
 
 
 def write_package(
@@ -150,13 +151,15 @@ def _isa(backend: str, precision: str, details: Mapping[str, Any]) -> list[str]:
 
 def _write_sample(folder: Path, sample: Sample, workload: Workload) -> dict[str, Any]:
     # the wire makes an array of rank 0 one of shape (1,)
+    if len(sample.allowed_errors) != len(sample.outputs):
+        raise ValueError(f"{len(sample.allowed_errors)} allowed errors for {len(sample.outputs)} outputs")
     inputs = [a if spec.shape else a.reshape(()) for a, spec in zip(sample.inputs, workload.inputs, strict=True)]
     arrays = {f"in_{i}": a for i, a in enumerate(inputs)} | {f"out_{i}": a for i, a in enumerate(sample.outputs)}
     with zipfile.ZipFile(folder / "check.npz", "w", zipfile.ZIP_DEFLATED) as archive:
         for key, array in arrays.items():  # by hand: np.savez writes the time of day into the archive
             with archive.open(zipfile.ZipInfo(f"{key}.npy", _ZIP_EPOCH), "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, array, allow_pickle=False)
-    return {"file": "check.npz", "allowed_error": sample.allowed_error}
+    return {"file": "check.npz", "allowed_errors": list(sample.allowed_errors)}
 
 
 def _write_manifest(folder: Path, manifest: dict[str, Any]) -> None:

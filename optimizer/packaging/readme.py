@@ -30,6 +30,9 @@ venv/bin/python run.py --self-test
 venv/bin/python run.py --inputs x.npz --outputs y.npz
 ```
 
+What `--self-test` times is `predict` as a service calls it: with the checks of every input and output and the copies to
+and from the engine. The run's own figures are of the model's call alone, so that they are lower.
+
 In a service (numpy arrays by name in, numpy arrays by name out):
 
 ```python

@@ -97,8 +97,9 @@ def recipe_from_candidate(
     """The recipe that a winner leaves: its steps without the passes that changed nothing.
 
     A pass that applied is a condition (at least one match), except one that merely tidies. Options are written out in
-    full, so that a later default changes nothing. The ISA counts only under bfloat16; the toolchain is the minor
-    version that was measured.
+    full, so that a later default changes nothing: a pass's as `rewrites` report them, a backend's as they are given
+    (a recipe knows no backends: `coordinator.steps` fills those in). The ISA counts only under bfloat16; the toolchain
+    is the minor version that was measured.
     """
     applied = {r.pass_: r for r in rewrites if r.applied}
     idle = {r.pass_ for r in rewrites} - set(applied)

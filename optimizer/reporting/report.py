@@ -36,6 +36,7 @@ _TEMPLATES.filters.update(
     step=words.step,
     status=words.status,
     verdict=words.verdict,
+    measure=words.measure,
     dump=dump_step,
 )
 
@@ -58,6 +59,8 @@ def render(result: Result, samples: Mapping[str, Sequence[float]]) -> str:
         headline=words.headline(result),
         tone=_TONES.get(result.verdict, "plain") if result.verdict else "plain",
         winner=winner,
+        offered=words.offered(result) if result.verdict and result.purpose != "compare" else "",
+        notes=words.notes(result),
         judged=judged,
         comparisons=forest([_comparison_bar(c) for c in result.comparisons], "Judged speedups with their intervals"),
         ablation=forest(_ablation_bars(result), "What each step gives, with its interval"),

@@ -77,6 +77,32 @@ def percent(value: float | None) -> str:
     return "" if value is None else f"{value * 100:.1f} %"
 
 
+YARDSTICKS = {
+    "spread": "of the spread",
+    "size": "of the size (constant)",
+    "unit": "absolute (all zero)",
+    "places": "of the integers",
+}
+
+
+def measure(value: str) -> str:
+    """What an output's errors are shares of."""
+    return YARDSTICKS[value]
+
+
+def offered(result: Result) -> str:
+    if not result.offered:
+        return "Nothing is offered: what was measured is told, and no recipe or package comes of it."
+    package = any(artifact.name == "package" for artifact in result.artifacts)
+    return "Offered: a recipe and a package." if package else "Offered: a recipe."
+
+
+def notes(result: Result) -> list[str]:
+    """All that a reader must know besides: the run's notes, and what was noted while it was judged."""
+    observed = result.conditions.observed.get("notes") if result.conditions else None
+    return list(dict.fromkeys([*result.notes, *map(str, observed or [])]))
+
+
 def step(document: Mapping[str, Any]) -> str:
     for kind in ("pass", "precision", "backend"):
         if kind in document:

@@ -64,7 +64,9 @@ def _system() -> list[str]:
     given: list[str] = []
     # bubblewrap makes missing parents for its own user alone
     paths = layout.read_only_paths()
-    parents = dict.fromkeys(parent for path in paths for parent in reversed(path.parents))
+    links = layout.links()
+    reached = [*paths, *(link for link, _ in links)]
+    parents = dict.fromkeys(parent for path in reached for parent in reversed(path.parents))
     for parent in parents:
         if parent != Path("/") and not any(parent.is_relative_to(path) for path in paths):
             given += ["--perms", "0755", "--dir", str(parent)]
@@ -73,4 +75,7 @@ def _system() -> list[str]:
             given += ["--symlink", os.readlink(path), str(path)]
         else:
             given += ["--ro-bind", os.path.realpath(path), str(path)]
+    # bound, a link's folder would show what else lies there: a home's ~/.local, or all of it
+    for link, to in links:
+        given += ["--symlink", to, str(link)]
     return given

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from optimizer.errors import FuseworksError
+from optimizer.children.reportable import may_report
+from optimizer.errors import CATALOGUE, FuseworksError
 from optimizer.sandbox.channel import Channel, ChildGone, DeadlinePassed, ProtocolError
 from optimizer.sandbox.choose import choose
 from optimizer.sandbox.files import CollectedFile, Collector
@@ -30,7 +31,6 @@ READY_S = 120.0
 DYING_S = 2.0
 MAX_PROGRESS_EVENTS = 10_000
 NO_MEMORY_WORDS = ("bad_alloc", "MemoryError", "allocate memory", "out of memory", "Out of memory")
-COORDINATORS_OWN = ("run", "sandbox")
 
 Progress = Callable[[str, dict[str, Any]], None]
 
@@ -155,8 +155,10 @@ class Child:
     def _reported(self, document: Any) -> ChildFailed:
         """The error that an operation raised. The child lives on."""
         id_ = document.get("id") if isinstance(document, dict) else None
-        if not isinstance(id_, str) or not _fits(document) or id_.split(":")[0] in COORDINATORS_OWN:
+        if not isinstance(id_, str) or not _fits(document):
             return self._failed("child:user:bad-answer", text="its error is no error document")
+        if id_ in CATALOGUE and not may_report(id_):
+            return self._failed("child:user:bad-answer", text=f"it reports {id_}, which is not a child's to tell")
         if id_ == "child:user:exception" and self._watcher.scratch_is_full():
             id_ = "child:user:disk-full"
         context = {**dict(document.get("context") or {}), **self._limit_of(id_)}

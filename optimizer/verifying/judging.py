@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from optimizer.result import OutputNumerics
+from optimizer.result import ColumnNumerics, OutputNumerics
+from optimizer.verifying.columns import ColumnSum, Worst
 from optimizer.verifying.numerics import (
     ErrorSum,
     Regime,
     Rule,
-    Yardstick,
     few_factor,
     integer_errors,
     is_float,
@@ -21,8 +21,6 @@ from optimizer.verifying.numerics import (
 from optimizer.verifying.questions import Question, Truths
 
 Answer = Sequence[np.ndarray]
-# what is compared after timing has one call's samples and stands against the baseline, itself off by its own error
-AGREEMENT_FACTOR = 4.0
 
 
 def form_reason(answer: Answer, question: Question, names: Sequence[str]) -> str | None:
@@ -45,6 +43,7 @@ def _judge_output(answers: Sequence[Answer], truths: Truths, rule: Rule, output:
     baseline_error = truths.baseline_errors[output]
     total, wrong, tied, places = ErrorSum(), 0, 0, 0
     reason: str | None = None
+    worst: Worst | None = None
     for answer, question in zip(answers, truths.pooled, strict=True):
         mine, truth = answer[output], question.truth[output]
         if is_float(truth):
@@ -71,6 +70,9 @@ def _judge_output(answers: Sequence[Answer], truths: Truths, rule: Rule, output:
             reason = (
                 f"error {error:.2e} of {unit.words}, allowed {allowed:.2e} (the original's own is {baseline_error:.2e})"
             )
+        worst = _worst_column(answers, truths, rule, output)
+        if worst is not None and reason is None:
+            reason = worst.reason
     return OutputNumerics(
         output=truths.names[output],
         dtype=truths.pooled[0].baseline[output].dtype.name,
@@ -81,7 +83,21 @@ def _judge_output(answers: Sequence[Answer], truths: Truths, rule: Rule, output:
         samples=truths.samples,
         passed=error <= allowed and (integral or reason is None),
         reason=reason,
+        yardstick="places" if integral else truths.yardsticks[output].kind,
+        worst_column=None
+        if worst is None
+        else ColumnNumerics(column=worst.column, error=worst.error, allowed=worst.allowed, yardstick=worst.unit.kind),
     )
+
+
+def _worst_column(answers: Sequence[Answer], truths: Truths, rule: Rule, output: int) -> Worst | None:
+    columns = truths.columns_at(output)
+    if columns is None:
+        return None
+    total = ColumnSum(columns)
+    for answer, question in zip(answers, truths.pooled, strict=True):
+        total.add(answer[output], question.truth[output])
+    return total.worst(rule)
 
 
 def _largest_step(mine: np.ndarray, truth: np.ndarray) -> float:
@@ -113,36 +129,3 @@ def judge_edge(answer: Answer, question: Question, truths: Truths, rule: Rule) -
         if error > allowed:
             return f"{name}: error {error:.2e} of {unit.words}, allowed {allowed:.2e}"
     return None
-
-
-def agreement(truths: Truths, rule: Rule) -> Callable[[Answer, Answer], str | None]:
-    """Compares a candidate's answer with the baseline's on one fresh input set, as is done after timing.
-
-    Integers may differ in few places: on fresh inputs ties cannot be told from errors.
-    """
-
-    def compare(answer: Answer, expected: Answer) -> str | None:
-        if len(answer) != len(expected):
-            return f"it gives {len(answer)} outputs where the original gives {len(expected)}"
-        for output, (mine, base) in enumerate(zip(answer, expected, strict=True)):
-            reason = structure_reason(mine, base) or _disagreement(mine, base, truths, rule, output)
-            if reason is not None:
-                return f"{truths.names[output]} {reason}"
-        return None
-
-    return compare
-
-
-def _disagreement(mine: np.ndarray, base: np.ndarray, truths: Truths, rule: Rule, output: int) -> str | None:
-    if not is_float(base):
-        wrong = int((mine != base).sum())
-        return f"differs in {wrong} of {base.size} integers" if wrong > 2 + (rule.bound or 0.02) * base.size else None
-    places = places_reason(mine, base, base)
-    if places is not None:
-        return places
-    total = ErrorSum()
-    total.add(mine, base)
-    unit: Yardstick = truths.yardsticks[output]
-    allowed = AGREEMENT_FACTOR * rule.allowed(truths.baseline_errors[output], "edge", few_factor(total.elements))
-    error = total.relative(unit)
-    return f"is off by {error:.2e} of {unit.words}, allowed {allowed:.2e}" if error > allowed else None

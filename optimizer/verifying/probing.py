@@ -77,7 +77,7 @@ def probe(
     for question in truths.edges:
         if question.not_judged is not None:
             reason = f"not judged: {question.not_judged}"
-            probes.append(Probe(name=question.name, kind=question.kind, passed=True, reason=reason))
+            probes.append(Probe(name=question.name, kind=question.kind, passed=True, judged=False, reason=reason))
     mutated = pooled.mutated | edges.mutated
     seen = replay(candidate, truths, sorted(habits.mutated & mutated), timeout_s)
     first = truths.pooled[0]
@@ -102,7 +102,13 @@ def _repeat(
 ) -> Probe:
     name = "the same inputs again"
     if habits.not_repeatable:
-        return Probe(name=name, kind="repeat", passed=True, reason="not judged: the original itself answers otherwise")
+        return Probe(
+            name=name,
+            kind="repeat",
+            passed=True,
+            judged=False,
+            reason="not judged: the original itself answers otherwise",
+        )
     reason = judge_edge(again, question, truths, rule)
     if reason is not None:
         reason = f"the same inputs get another answer: {reason}"
@@ -115,7 +121,13 @@ def _repeat(
 def _held(held: list[np.ndarray], question: Question, truths: Truths, rule: Rule, habits: Habits) -> Probe:
     name = "an answer kept over the next call"
     if habits.not_holdable:
-        return Probe(name=name, kind="held_output", passed=True, reason="not judged: the original's own changes too")
+        return Probe(
+            name=name,
+            kind="held_output",
+            passed=True,
+            judged=False,
+            reason="not judged: the original's own changes too",
+        )
     reason = judge_edge(held, question, truths, rule)
     if reason is not None:
         reason = f"it changed once the next call had run: {reason}"
@@ -132,7 +144,7 @@ def _overwritten(
             if late is not None
             else "this engine's inputs cannot be reached"
         )
-        return Probe(name=name, kind="held_output", passed=True, reason=f"not judged: {what}")
+        return Probe(name=name, kind="held_output", passed=True, judged=False, reason=f"not judged: {what}")
     reason = judge_edge(late, question, truths, rule)
     if reason is not None:
         reason = f"the answer changes with them, so work is left until after the call has returned: {reason}"

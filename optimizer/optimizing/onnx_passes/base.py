@@ -6,38 +6,36 @@ Only exact numerics: what regroups sums is left to the runtime's own levels, whi
 from __future__ import annotations
 
 import time
-import traceback
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import onnx
 import onnx_ir as ir
-from pydantic import BaseModel, ConfigDict, ValidationError
 
-import optimizer.optimizing.errors  # noqa: F401
-from kernels.registry import Registry, UnknownName
+from kernels.registry import Registry
 from optimizer.errors import FuseworksError
+from optimizer.optimizing.any_pass import AnyPass, PassOptions, in_standard_order, ours_to_blame, resolved, steps_of
 from optimizer.result import Rewrite, Site
+
+__all__ = [
+    "ONNX_PASSES",
+    "OnnxPass",
+    "PassOptions",
+    "node_label",
+    "register_onnx_pass",
+    "rewrite_onnx",
+    "standard_order",
+]
 
 MAX_SITES = 200  # a folded model can lose thousands of nodes; the count is in nodes_before and nodes_after
 
 
-class OnnxPassOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class OnnxPass(AnyPass):
+    """One rewrite of an ONNX graph."""
 
-
-class OnnxPass(ABC):
-    """One rewrite. `order` is its place in the standard order."""
-
-    name: ClassVar[str]
-    title: ClassVar[str]
-    summary: ClassVar[str]
-    order: ClassVar[int]
-
-    class Options(OnnxPassOptions):
-        """No options."""
+    numerics = "exact"
 
     @abstractmethod
     def apply(self, model: ir.Model, options: Any) -> None:
@@ -51,16 +49,6 @@ class OnnxPass(ABC):
         """After `apply`: places that look like matches and were left, with the reason."""
         return []
 
-    def manifest(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "title": self.title,
-            "summary": self.summary,
-            "options_schema": self.Options.model_json_schema(),
-            "numerics": "exact",
-            "order": self.order,
-        }
-
 
 ONNX_PASSES: Registry[OnnxPass] = Registry("ONNX pass", "optimizer.optimizing.onnx_passes")
 PassClass = TypeVar("PassClass", bound=Callable[[], OnnxPass])
@@ -73,7 +61,7 @@ def register_onnx_pass(definition: PassClass) -> PassClass:
 
 
 def standard_order() -> list[OnnxPass]:
-    return sorted(ONNX_PASSES, key=lambda p: (p.order, p.name))
+    return in_standard_order(ONNX_PASSES)
 
 
 def rewrite_onnx(path: Path, passes: list[dict[str, Any]] | None, out: Path) -> list[Rewrite]:
@@ -86,10 +74,9 @@ def rewrite_onnx(path: Path, passes: list[dict[str, Any]] | None, out: Path) -> 
         model = ir.load(path)
     except Exception as error:  # whatever the file does to the reader, it is the file's fault
         raise FuseworksError("optimizing:user:bad-model", text=f"{type(error).__name__}: {error}"[:1000]) from error
-    steps = [(p.name, {}) for p in standard_order()] if passes is None else [_step(p) for p in passes]
-    resolved = [(*_resolve(name, options), options) for name, options in steps]
+    chosen = resolved(ONNX_PASSES, steps_of(passes))
     contract = _contract(model)
-    rewrites = [_run(model, one, options, given) for one, options, given in resolved]
+    rewrites = [_run(model, one, options) for one, options in chosen]
     if any(r.applied for r in rewrites):
         ir.save(model, out)
         _check(out, model, contract)
@@ -101,41 +88,21 @@ def node_label(node: ir.Node) -> str:
     return node.name or (node.outputs[0].name if node.outputs else None) or node.op_type
 
 
-def _step(document: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    return str(document["pass"]), dict(document.get("options") or {})
-
-
-def _resolve(name: str, options: dict[str, Any]) -> tuple[OnnxPass, OnnxPassOptions]:
-    try:
-        found = ONNX_PASSES.get(name)
-    except UnknownName:
-        raise FuseworksError("optimizing:user:unknown-pass", name=name, known=", ".join(ONNX_PASSES.names())) from None
-    try:
-        return found, found.Options.model_validate(options)
-    except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'options'}: {e['msg']}" for e in error.errors())
-        raise FuseworksError("optimizing:user:bad-options", name=name, text=problems) from None
-
-
-def _run(model: ir.Model, one: OnnxPass, options: OnnxPassOptions, given: dict[str, Any]) -> Rewrite:
+def _run(model: ir.Model, one: OnnxPass, options: PassOptions) -> Rewrite:
     started = time.perf_counter()
     before = list(model.graph.all_nodes())
     reasons = one.reasons(before)  # now: a node that was removed has lost its inputs
-    try:
+    with ours_to_blame(one):
         one.apply(model, options)
         after = set(model.graph.all_nodes())
         refused = one.refusals(model, options)
-    except Exception as error:  # any exception of a pass is our fault and costs this candidate only
-        text = f"{type(error).__name__}: {error}"[:1000]
-        detail = traceback.format_exc()
-        raise FuseworksError("optimizing:ours:pass-failed", name=one.name, text=text, detail=detail) from error
     gone = [node for node in before if node not in after]
     return Rewrite(
         pass_=one.name,
-        options=given,
+        options=options.model_dump(mode="json"),
         applied=[Site(node=node_label(node), reason=reasons[node]) for node in gone[:MAX_SITES]],
         refused=refused[:MAX_SITES],
-        numerics="exact",
+        numerics=one.numerics,
         nodes_before=len(before),
         nodes_after=len(after),
         seconds=time.perf_counter() - started,

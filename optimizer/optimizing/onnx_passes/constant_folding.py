@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnxscript.optimizer import fold_constants_ir
 from pydantic import Field
 
-from optimizer.optimizing.onnx_passes.base import OnnxPass, OnnxPassOptions, node_label, register_onnx_pass
+from optimizer.optimizing.onnx_passes.base import OnnxPass, PassOptions, node_label, register_onnx_pass
 from optimizer.result import Site
 
 RANDOM = frozenset(
@@ -29,7 +29,7 @@ class ConstantFolding(OnnxPass):
     summary: ClassVar[str] = "Computes once what depends on constants only."
     order: ClassVar[int] = 10
 
-    class Options(OnnxPassOptions):
+    class Options(PassOptions):
         max_elements: int = Field(
             default=1 << 22, ge=1, description="Operations with an input or a result of more elements are left."
         )

@@ -2,6 +2,7 @@
 
 Lookups whose ids have one shape are merged: columns of one id tensor, separate inputs, sequences, and bags of one fixed
 length. Where the results feed one cat or stack in order, the merged result is a view of it and the copy goes as well.
+What the caller gets is copied out: two outputs never share memory that they did not share before.
 
 An id outside its own table must not silently read a neighbour's row: each id is checked against its own table's rows
 and one that is outside becomes an id outside the merged table, so that whatever the engine does there (PyTorch and
@@ -23,6 +24,7 @@ from optimizer.optimizing.base import Pass, PassOptions, Report, register_pass
 from optimizer.optimizing.graph import Graph, same_size
 from optimizer.optimizing.lookups import Lookup, find_lookups
 from optimizer.optimizing.matching import last_dim
+from optimizer.optimizing.memory import handed_back, own_memory
 
 aten = torch.ops.aten
 
@@ -125,7 +127,10 @@ class _Merge:
             what = f"lookup {index + 1} of {len(self.members)} in one table of {self.rows} rows, width {member.width}"
             report.applied(member.node, what)
             if member.result.users:
-                self.graph.replace(member.result, self._part(merged, index, member))
+                part = self._part(merged, index, member)
+                if handed_back(self.graph, member.result):
+                    part = own_memory(self.graph, part, before=self.before, like=member.node)
+                self.graph.replace(member.result, part)
 
     def _call(self, op: torch._ops.OpOverload, *args: object, **kwargs: object) -> fx.Node:
         return self.graph.call(op, *args, before=self.before, like=self.members[0].node, **kwargs)
@@ -239,6 +244,8 @@ class _Merge:
             parts.append(self._run(user, merged, start, length, flat and not beside))
             at += length
         whole = parts[0] if len(parts) == 1 else self._before(user, aten.cat.default, parts, dim)
+        if len(parts) == 1 and handed_back(graph, user):
+            whole = own_memory(graph, whole, before=user, like=user)
         graph.replace(user, whole)
 
     def _run(self, user: fx.Node, merged: fx.Node, start: int, length: int, flat: bool) -> fx.Node:

@@ -1,7 +1,8 @@
 """Linear layers on one input become one linear layer with stacked weights: QKV, gates, SwiGLU's gate and up.
 
 `y_i = x W_i^T + b_i` for i = 1..k equals slices of `x [W_1; ..; W_k]^T + [b_1; ..; b_k]`: one pass over x and one
-larger GEMM. Not for layers whose inputs differ (an expert's second layer), nor when a weight is not constant.
+larger GEMM. Not for layers whose inputs differ (an expert's second layer), nor when a weight is not constant. What the
+caller gets is copied out: two outputs never share memory that they did not share before.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from torch import fx
 from optimizer.optimizing.base import Pass, PassOptions, Report, register_pass
 from optimizer.optimizing.graph import Graph
 from optimizer.optimizing.matching import ConstantLinear, constant_linear
+from optimizer.optimizing.memory import handed_back, own_memory
 
 aten = torch.ops.aten
 
@@ -103,4 +105,7 @@ def _merge(graph: Graph, chunk: list[ConstantLinear], report: Report) -> None:
     for index, linear in enumerate(chunk):
         what = f"part {index + 1} of {len(chunk)} of one linear layer with {sum(widths)} output features"
         report.applied(linear.node, what)
-        graph.replace(linear.node, graph.item(parts_node, index, before=first, like=linear.node))
+        part = graph.item(parts_node, index, before=first, like=linear.node)
+        if handed_back(graph, linear.node):
+            part = own_memory(graph, part, before=first, like=linear.node)
+        graph.replace(linear.node, part)

@@ -34,8 +34,19 @@ RESHAPES = (
     aten.slice,
 )
 """Of these, a result of the input's shape is the input."""
-ROW_MAJOR = (aten.view, aten.reshape, aten._unsafe_view, aten.flatten, aten.unflatten, aten.squeeze, aten.unsqueeze)
-"""These only regroup the elements in row-major order, so a chain of them is its last member alone."""
+ROW_MAJOR = (
+    aten.view.default,
+    aten.reshape.default,
+    aten._unsafe_view.default,
+    aten.flatten.using_ints,
+    aten.unflatten.int,
+    aten.squeeze.default,
+    aten.squeeze.dim,
+    aten.squeeze.dims,
+    aten.unsqueeze.default,
+)
+"""These only regroup the elements in row-major order, so a chain of them is its last member alone. Overloads, not
+packets: `view.dtype` reads the same bytes as other numbers."""
 DROPOUTS = (aten.dropout, aten.feature_dropout, aten.alpha_dropout, aten.feature_alpha_dropout)
 
 

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from optimizer.benchmarking import bursts
-from optimizer.benchmarking.bursts import Entrant, clock_reason, run_burst
+from optimizer.benchmarking.bursts import Entrant, Refused, clock_reason, try_burst
+from optimizer.benchmarking.rounds import run_round
 from optimizer.errors import FuseworksError
 from optimizer.sandbox import Reply
 from tests.optimizer.verifying.local import LocalChild, TorchContender
@@ -65,7 +66,7 @@ def test_times_must_add_up_within_five_milliseconds_and_three_percent() -> None:
 def test_a_burst_gives_one_time_for_each_call_and_answers_for_the_staged_inputs() -> None:
     entrant = Entrant("honest", LocalChild(slow(0.002)))  # type: ignore[arg-type]
     sets = [draw() for _ in range(5)]
-    burst = run_burst(entrant, draw, sets)
+    burst = try_burst(entrant, draw, sets)
     assert burst.calls_ns.shape == (5,)
     assert (burst.calls_ns > 1_900_000).all()
     assert burst.calls_ns.sum() <= burst.outside_ns
@@ -81,7 +82,7 @@ def test_a_child_that_lies_about_time_is_refused_and_ends_its_candidate(
     # a child of this process shares its thread, so what it waited for must not excuse it
     monkeypatch.setattr(bursts, "own_wait_ns", lambda: 0)
     with pytest.raises(FuseworksError) as caught:
-        run_burst(entrant, draw, [draw() for _ in range(4)])
+        run_round({"liar": entrant}, draw, 4, rng=RNG)
     assert caught.value.id == "benchmarking:user:clock"
     assert caught.value.place == "liar"
     assert caught.value.side == "user"
@@ -93,19 +94,23 @@ def test_on_a_busy_machine_it_is_tried_longer_and_the_machine_is_blamed(monkeypa
     monkeypatch.setattr(bursts, "MAX_REFUSALS_BUSY", 8)
     monkeypatch.setattr(bursts, "own_wait_ns", lambda: 0)
     late = Entrant("late", Liar(slow(0.005), 0.01, lies=6))  # type: ignore[arg-type]
-    run_burst(late, draw, [draw() for _ in range(3)])
+    run_round({"late": late}, draw, 3, rng=RNG)
     assert late.refusals >= 6
     with pytest.raises(FuseworksError) as caught:
-        run_burst(Entrant("liar", Liar(slow(0.005), 0.01)), draw, [draw() for _ in range(3)])  # type: ignore[arg-type]
+        run_round({"liar": Entrant("liar", Liar(slow(0.005), 0.01))}, draw, 3, rng=RNG)  # type: ignore[arg-type]
     assert (caught.value.id, caught.value.side) == ("benchmarking:ours:busy", "ours")
 
 
-def test_a_refused_burst_is_run_again_and_leaves_no_sample() -> None:
-    entrant = Entrant("disturbed", Liar(slow(0.01), 0.3, lies=2))  # type: ignore[arg-type]
-    burst = run_burst(entrant, draw, [draw() for _ in range(4)])
-    assert entrant.refusals >= 2
-    assert entrant.bursts == [burst]
-    assert (burst.calls_ns > 9_000_000).all()
+def test_a_refused_burst_leaves_no_sample_and_counts() -> None:
+    entrant = Entrant("disturbed", Liar(slow(0.01), 0.3, lies=1))  # type: ignore[arg-type]
+    with pytest.raises(Refused):
+        try_burst(entrant, draw, [draw() for _ in range(4)])
+    assert (entrant.refusals, entrant.bursts) == (1, [])
+
+
+def test_what_passes_outside_of_the_calls_is_told_without_what_the_coordinator_waited() -> None:
+    burst = bursts.Burst(np.array([4_000_000, 5_000_000]), 11_000_000, 0, 0, own_wait_ns=700_000)
+    assert burst.gap_ns == 1_300_000
 
 
 @pytest.mark.parametrize(
@@ -124,7 +129,7 @@ def test_malformed_times_are_a_bad_answer(arrays: list[np.ndarray], text: str) -
             return Reply(reply.fields, arrays) if op == "benchmarking.go" else reply
 
     with pytest.raises(FuseworksError, match=text):
-        run_burst(Entrant("broken", Broken(slow(0.0))), draw, [draw(), draw()])  # type: ignore[arg-type]
+        try_burst(Entrant("broken", Broken(slow(0.0))), draw, [draw(), draw()])  # type: ignore[arg-type]
 
 
 def test_every_timed_call_sees_inputs_that_were_never_called_before() -> None:
@@ -136,7 +141,7 @@ def test_every_timed_call_sees_inputs_that_were_never_called_before() -> None:
 
     entrant = Entrant("memoiser", LocalChild(TorchContender(remember)))  # type: ignore[arg-type]
     for _ in range(3):
-        run_burst(entrant, draw, [draw() for _ in range(4)])
+        try_burst(entrant, draw, [draw() for _ in range(4)])
     assert len(seen) == 3 * (4 + bursts.WARM_CALLS)
     assert len(set(seen)) == len(seen)
 

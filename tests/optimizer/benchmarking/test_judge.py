@@ -13,9 +13,10 @@ from optimizer.benchmarking import bursts
 from optimizer.benchmarking.judge import JudgeOutcome, Pair, judge, planned_looks
 from optimizer.benchmarking.screen import screen
 from optimizer.benchmarking.sets import entrant, measure_set
-from optimizer.benchmarking.summary import held_back, performance, raw_samples, recheck
+from optimizer.benchmarking.summary import disturbed_shares, held_back, performance, raw_samples, recheck
 from optimizer.errors import FuseworksError
 from optimizer.result import Verdict
+from optimizer.sandbox import Reply
 from tests.optimizer.benchmarking.simulated import CALL_NS, SimulatedChild, drawer, starter
 
 PAIR = Pair("baseline", "winner")
@@ -133,6 +134,28 @@ def test_the_baselines_failure_ends_the_judgement_and_kills_every_child() -> Non
     assert all(child.killed for child in started)
 
 
+def test_once_a_set_the_reference_is_what_the_answers_are_held_against() -> None:
+    class Reference(SimulatedChild):
+        asked = 0
+
+        def run(self, arrays: list[np.ndarray], fields: dict[str, Any]) -> Any:
+            Reference.asked += 1
+            answers = [array * 3 for array in arrays]
+            return Reply(
+                {"outputs_per_set": 1, "failed": {}, "mutated": [], "seconds": [0.1] * len(answers), "overwritten": 0},
+                answers,
+            )
+
+    rng = np.random.default_rng(12)
+    reference = Reference(rng, 1.0, 0, 0)
+    starts: Any = {"baseline": starter(rng), "winner": starter(rng)}
+    options: Any = {"baseline": "baseline", "rng": rng, "rounds": 3, "checks": {"winner": agree}}
+    assert measure_set(starts, drawer(rng), **options).failed == {}
+    one = measure_set(starts, drawer(rng), reference=reference, **options)  # type: ignore[arg-type]
+    assert one.failed["winner"].id == "benchmarking:user:answers-changed"
+    assert Reference.asked == 1
+
+
 class Drifting(SimulatedChild):
     """Right in its first bursts, wrong afterwards: what a check before timing cannot see."""
 
@@ -238,6 +261,18 @@ def test_performance_is_worked_out_from_all_calls_of_all_processes() -> None:
     assert figures.peak_memory_bytes == 4 << 20
     assert figures.page_faults_per_call == 4.0
     assert raw_samples(entrants)[1]["calls_ns"] == [[4_000_000, 10_000_000]]
+
+
+def test_the_share_of_disturbed_bursts_is_shown_by_contender() -> None:
+    one = bursts.Entrant("x", None)  # type: ignore[arg-type]
+    for wait_ns in (0, 100_000, 110_000, None):  # of 10 ms: nothing, 1 %, more than that, not known
+        one.bursts.append(bursts.Burst(np.array([9_000_000]), 10_000_000, page_faults=0, wait_ns=wait_ns))
+    idle = bursts.Entrant("idle", None)  # type: ignore[arg-type]
+    assert disturbed_shares({"x": [one], "x twice": [one, one], "idle": [idle]}) == {
+        "x": 0.25,
+        "x twice": 0.25,
+        "idle": 0.0,
+    }
 
 
 def test_more_than_ten_times_faster_or_below_the_roof_is_held_back() -> None:

@@ -9,7 +9,13 @@ import pytest
 from scipy import stats
 
 from optimizer.benchmarking.judge import LOOKS
-from optimizer.benchmarking.statistics import look_confidence, noise_floor, student_interval, verdict
+from optimizer.benchmarking.statistics import (
+    look_confidence,
+    noise_floor,
+    pooled_noise_floor,
+    student_interval,
+    verdict,
+)
 from optimizer.result import Verdict
 
 PROCESS_SD, ROUND_SD, ROUNDS = 0.02, 0.012, 10
@@ -78,6 +84,45 @@ def test_the_noise_floor_reaches_as_far_as_the_aa_interval() -> None:
     assert noise_floor(aa) == pytest.approx(max(1 - low, high - 1))
 
 
+def test_a_pooled_floor_is_worked_out_by_hand() -> None:
+    own, earlier = [0.02, 0.0, 0.04, 0.02], [0.01, -0.01, 0.03, -0.03, 0.02, -0.02]
+    # variances 0.0008/3 and 0.0028/5; pooled 0.0036/8 = 0.00045; t(0.975; 8) = 2.306004; four pairs, centre 0.02
+    half = 2.306004 * math.sqrt(0.00045) / 2
+    assert pooled_noise_floor(own, earlier, 0.95) == pytest.approx(math.exp(0.02 + half) - 1, rel=1e-6)
+
+
+def test_a_pooled_floor_is_told_from_its_own_pairs_where_those_scatter_more() -> None:
+    own, earlier = [0.2, -0.2, 0.1, -0.1, 0.0], [0.001, -0.001, 0.002, -0.002, 0.0, 0.001]
+    assert pooled_noise_floor(own, earlier) == noise_floor(own)
+    assert pooled_noise_floor(own, []) == noise_floor(own)
+
+
+def test_a_pooled_floor_covers_the_means_of_as_many_pairs_at_its_level_and_is_narrower() -> None:
+    rng, trials = np.random.default_rng(8), 2000
+    beyond, widths = 0, []
+    for _ in range(trials):
+        own, earlier, row = pairs(rng, 5), pairs(rng, 12), pairs(rng, 5)
+        floor = pooled_noise_floor(own, earlier, 0.995)
+        widths.append(floor / noise_floor(own, 0.995))
+        beyond += abs(math.exp(row.mean()) - 1) > floor
+    assert beyond <= most_wrong(trials, 0.01)
+    assert np.median(widths) < 0.75
+
+
+def test_a_row_that_gives_nothing_is_called_faster_or_slower_at_most_at_the_stated_level() -> None:
+    rng, trials = np.random.default_rng(9), 2000
+    wrong = 0
+    for _ in range(trials):
+        row, own, earlier = pairs(rng, 10), pairs(rng, 10), pairs(rng, 12)
+        for look in (5, 10):
+            low, _, high = student_interval(row[:look], look_confidence(0.99, 2))
+            found = verdict(low, high, pooled_noise_floor(own[:look], earlier, look_confidence(0.99, 2)))
+            if found in {Verdict.FASTER, Verdict.SLOWER}:
+                wrong += 1
+                break
+    assert wrong <= most_wrong(trials, 0.01)
+
+
 def test_more_than_three_looks_are_refused() -> None:
     assert look_confidence(0.99, 3) == pytest.approx(1 - 0.01 / 3)
     with pytest.raises(ValueError, match="4 looks"):
@@ -139,6 +184,7 @@ def test_calls_taken_for_independent_samples_would_miss_the_level_by_far() -> No
 
 
 def test_the_best_of_twenty_equal_candidates_is_called_faster_only_on_the_samples_that_chose_it() -> None:
+    """Why the judgement measures anew. That it does is tested in `coordinator/test_selection.py`."""
     rng, trials, candidates = np.random.default_rng(6), 600, 20
     on_selecting = on_fresh = 0
     selecting_gain = []

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from optimizer.children import failures
 from optimizer.children.failures import document
 from optimizer.children.operations import find
 from optimizer.errors import FuseworksError
@@ -63,3 +64,45 @@ def test_the_place_is_the_innermost_line_of_the_models_own_file(tmp_path: Path) 
 def test_only_a_stages_own_operations_are_found(op: str) -> None:
     with pytest.raises((LookupError, ImportError, AttributeError)):
         find(op)
+
+
+def raised_from(path: Path, source: str) -> BaseException:
+    """What `source`, as if it were that file, raises. This test's own frame is taken off."""
+    try:
+        exec(compile(source, str(path), "exec"), {})
+    except BaseException as caught:
+        return caught.with_traceback(caught.__traceback__ and caught.__traceback__.tb_next)
+    raise AssertionError("nothing was raised")
+
+
+IN_A_LIBRARY = "import json\njson.loads('{')"
+
+
+@pytest.mark.parametrize("module", ["passes/fuse.py", "graph.py", "reexport.py"])
+def test_what_a_library_raises_while_a_graph_is_rewritten_is_ours(module: str) -> None:
+    error = raised_from(failures.REWRITING / module, IN_A_LIBRARY)
+    assert document(error)["id"] == "child:ours:unexpected"
+    assert "Expecting" in document(error)["detail"]
+
+
+@pytest.mark.parametrize("module", ["capturing/torch_export.py", "compiling/base.py", "verifying/child.py"])
+def test_what_a_library_raises_while_the_model_runs_is_the_models(module: str) -> None:
+    error = raised_from(failures.OWN_PACKAGES[0] / module, IN_A_LIBRARY)
+    assert document(error)["id"] == "child:user:exception"
+
+
+def test_our_own_code_is_to_blame_for_what_it_raises_itself() -> None:
+    error = raised_from(failures.OWN_PACKAGES[0] / "capturing" / "torch_export.py", "raise KeyError('x')")
+    assert document(error)["id"] == "child:ours:unexpected"
+
+
+def test_the_models_own_line_is_named_wherever_it_is_called_from(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(IN_A_LIBRARY)
+    source = f"exec(compile(open({str(tmp_path / 'model.py')!r}).read(), {str(tmp_path / 'model.py')!r}, 'exec'), {{}})"
+    found = document(raised_from(failures.REWRITING / "passes" / "fuse.py", source))
+    assert (found["id"], found["place"]) == ("child:user:exception", "model.py:2")
+
+
+def test_no_memory_is_no_memory_even_while_a_graph_is_rewritten() -> None:
+    error = raised_from(failures.REWRITING / "graph.py", "raise MemoryError")
+    assert document(error)["id"] == "child:user:out-of-memory"

@@ -79,7 +79,7 @@ def test_all_passes_together_give_the_graph_of_those_that_applied(tmp_path, monk
     ]
     runs = []
 
-    def rewrite(self, passes):
+    def rewrite(self, passes, timeout_s):
         runs.append(passes)
         return Rewritten(tmp_path / "rewritten.pt2", rewrites)
 

@@ -3,6 +3,9 @@
 import pytest
 
 from optimizer.diagnosing.base import RULES, Evidence, diagnose
+from optimizer.diagnosing.rules.rewritable_structure import WRITTEN
+from optimizer.optimizing.base import standard_order
+from optimizer.optimizing.planner import TIDYING
 from optimizer.result import Operation, Profile, Rewrite, Site
 
 
@@ -59,6 +62,40 @@ def test_a_rewrite_that_applied_is_a_finding_but_tidying_is_not():
 
     (finding,) = found("rewritable_structure", rewrites=[applied("split_target_attention"), applied("remove_noops")])
     assert finding.evidence == {"pass": "split_target_attention", "sites": 1, "sources": ["model.py:3"]}
+    what = "A linear layer over the joined [q, k, q-k, q*k] of target attention"
+    assert finding.title == f"{what}, once, at model.py:3"
+
+
+def attention(*sources):
+    sites = [Site(node=f"bmm_{i}", source=source, reason="scale 0.125") for i, source in enumerate(sources)]
+    return Rewrite(pass_="fuse_attention", applied=sites, nodes_before=9, nodes_after=5, seconds=0.0)
+
+
+def test_a_rewrite_is_told_in_one_sentence_with_its_lines_in_order_and_their_share_of_the_time():
+    rows = [
+        Operation(op="bmm", calls=1, self_ms=3.0, share=0.3, source="model.py:31"),
+        Operation(op="softmax", calls=1, self_ms=1.0, share=0.125, source="model.py:9"),
+        Operation(op="linear", calls=1, self_ms=4.0, share=0.4, source="model.py:10"),
+    ]
+    sources = ["model.py:31", "model.py:9", "model.py:31", "model.py:100", "model.py:200", "model.py:300"]
+    (finding,) = found("rewritable_structure", rewrites=[attention(*sources)], profile=profile(rows))
+    lines = "model.py:9, model.py:31, model.py:100 and 2 more"
+    assert finding.title == f"Attention written out by hand, 6 times, at {lines}; 42% of the time goes there"
+    assert finding.evidence["share_of_time"] == 0.425
+    assert "bmm_" not in finding.title, "names of nodes are not the user's words"
+
+
+@pytest.mark.parametrize("rows", [None, [], [Operation(op="bmm", calls=1, self_ms=1.0, share=0.1)]])
+def test_no_share_is_told_where_the_profile_knows_no_lines(rows):
+    known = None if rows is None else profile(rows)
+    (finding,) = found("rewritable_structure", rewrites=[attention(None, None)], profile=known)
+    assert finding.title == "Attention written out by hand, 2 times"
+    assert "share_of_time" not in finding.evidence
+
+
+def test_every_pass_that_is_no_tidying_has_words_for_what_it_finds():
+    telling = {one.name for one in standard_order()} - TIDYING
+    assert telling and set(WRITTEN) == telling
 
 
 def test_a_static_batch_is_said():

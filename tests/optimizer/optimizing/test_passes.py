@@ -17,6 +17,9 @@ from optimizer.errors import FuseworksError
 from optimizer.optimizing import child
 from optimizer.optimizing.base import PASSES, Pass, Report, run_passes, standard_order
 from optimizer.optimizing.graph import Graph
+from optimizer.optimizing.onnx_passes.base import standard_order as onnx_standard_order
+from optimizer.recipe import Machine, recipe_from_candidate
+from optimizer.spec import BackendStep, PassStep
 from tests.optimizer.optimizing.support import BATCH, export
 
 aten = torch.ops.aten
@@ -118,7 +121,8 @@ def test_rewrite_answers_with_the_rewrites_and_the_program(tmp_path):
     passes = [{"pass": "merge_parallel_linears", "options": {"max_group": 8}}]
     fields, files = call(tmp_path, "rewrite", **request, passes=passes)
     (rewrite,) = fields["rewrites"]
-    assert rewrite["pass"] == "merge_parallel_linears" and rewrite["options"] == {"max_group": 8}
+    assert rewrite["pass"] == "merge_parallel_linears"
+    assert rewrite["options"] == {"min_width": 2, "max_width": 65536, "max_member_width": None, "max_group": 8}
     assert len(rewrite["applied"]) == 2 and rewrite["applied"][0]["source"].startswith("test_passes.py:")
     (tmp_path / "got.pt2").write_bytes(files["rewritten.pt2"])
     x = torch.randn(5, 3)
@@ -147,8 +151,28 @@ def test_a_file_that_is_no_program_is_the_users_error(tmp_path):
     assert bad.value.id == "optimizing:user:bad-model"
 
 
-def test_the_manifest_lists_every_pass_with_the_schema_of_its_options(tmp_path):
-    fields, _ = call(tmp_path, "manifest")
-    assert [p["name"] for p in fields["passes"]] == [p.name for p in standard_order()]
-    merge = next(p for p in fields["passes"] if p["name"] == "merge_embedding_tables")
-    assert merge["options_schema"]["properties"]["max_bytes"]["default"] == 268435456
+def test_a_manifest_has_the_schema_of_the_options_with_their_defaults():
+    manifest = PASSES.get("merge_embedding_tables").manifest()
+    assert manifest["options_schema"]["properties"]["max_bytes"]["default"] == 268435456
+
+
+@pytest.mark.parametrize(
+    ("format", "order"), [("pt2", standard_order), ("onnx", onnx_standard_order)], ids=["pt2", "onnx"]
+)
+def test_the_child_names_its_passes_in_standard_order(tmp_path, format, order):
+    fields, files = call(tmp_path, "passes", format=format)
+    assert fields == {"passes": [one.name for one in order()]} and files == {}
+    assert fields["passes"], "an empty list would say that there are none"
+
+
+def test_options_are_reported_in_full_so_that_a_recipe_outlives_its_defaults():
+    graph = Graph.from_exported(pair())
+    with torch.no_grad():
+        rewrites = run_passes(graph, [("merge_parallel_linears", {"max_group": 8})])
+    step = PassStep(pass_="merge_parallel_linears", options={"max_group": 8})
+    here = Machine(target="cpu", isa=(), libraries={"torch": torch.__version__})
+    recipe = recipe_from_candidate([step, BackendStep(backend="eager")], rewrites, here, name="x")
+    full = {"min_width": 2, "max_width": 65536, "max_member_width": None, "max_group": 8}
+    assert recipe.steps[0].options == full
+    again = run_passes(Graph.from_exported(pair()), [("merge_parallel_linears", recipe.steps[0].options)])
+    assert again[0].options == full and len(again[0].applied) == 2

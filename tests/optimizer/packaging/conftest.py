@@ -81,7 +81,7 @@ def write(out: Path, **changes: Any) -> Path:
         "libraries": {"onnxruntime": onnxruntime.__version__, "numpy": np.__version__},
         "environment": SETTINGS,
         "threads": 1,
-        "sample": Sample(list(inputs().values()), [reference(*inputs().values())], 1e-5),
+        "sample": Sample(list(inputs().values()), [reference(*inputs().values())], [1e-5]),
     }
     write_package(out, **{**arguments, **changes})
     return out / "package"

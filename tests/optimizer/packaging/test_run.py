@@ -133,11 +133,12 @@ def test_the_self_test_reproduces_the_verified_sample_and_times_calls(package: P
     answer = json.loads(done.stdout)
     assert answer["check"].startswith("verified sample reproduced")
     assert 0 < answer["median_ms"] <= answer["p90_ms"]
+    assert "checks of inputs and outputs" in answer["timed"]
     assert answer["settings_in_force"] is True
 
 
 def test_the_self_test_refuses_a_machine_that_computes_something_else(package: Path):
-    edit_manifest(package, set_at("check", "allowed_error", value=-1.0))
+    edit_manifest(package, set_at("check", "allowed_errors", value=[-1.0]))
     done = run(package, "--self-test", "--calls", "10")
     assert done.returncode == 3
     assert "does not compute what was verified" in done.stderr

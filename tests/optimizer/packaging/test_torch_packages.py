@@ -62,7 +62,7 @@ def write(out: Path, backend: str, artifact: Path, model: Tiny, details: dict[st
         environment={"OMP_NUM_THREADS": "1"},
         threads=1,
         details=details,
-        sample=Sample([x], [y], 1e-5),
+        sample=Sample([x], [y], [1e-5]),
     )
     return out / "package"
 

@@ -10,7 +10,7 @@ import pytest
 
 from optimizer.reporting.report import MAX_OPERATIONS, render, write_report
 from optimizer.result import Result
-from tests.optimizer.reporting.sample import evaluation, result
+from tests.optimizer.reporting.sample import NUMERICS, evaluation, result
 
 VOID = {"meta", "br", "hr", "img", "input", "link", "line", "circle", "polyline", "path", "rect"}
 
@@ -71,6 +71,7 @@ def page() -> Page:
         "ctr: error 3.1e-2, 1.1e-5 allowed",
         "pass split_target_attention",
         "runtime allocator=glibc-no-trim, huge_pages=True",
+        "pass split_target_attention: measured on aot_inductor + all rewrites, which the winner was made from",
         "precision bfloat16: not measured, the budget was spent",
         "zeros handed back negative control passed caught, as it must be",
         "din.py:41 split [q, k, q-k, q*k] in two",
@@ -85,6 +86,12 @@ def page() -> Page:
         "noise floor, from identical contenders, was 1.2 %",
         "libraries.torch 2.13.0",
         "apiVersion: fuseworks.io/v1",
+        "Offered: a recipe and a package.",
+        "max_latency_ms of the workload is not heeded yet stopped after 7 of 18 sets",
+        "7.40 ms (screening)",
+        "0.99×, no difference beyond the noise; the winner against itself reaches 3.1 % from 1 in 6 pairs",
+        "large edge not judged not judged: too slow there",
+        "2.40e-07 of the spread 64 passed",
         "Latency of single calls",
         "(400 calls)",
     ],
@@ -111,6 +118,35 @@ def test_what_the_model_wrote_stays_text(field: str):
     assert "<script" not in html
     assert "<img" not in html
     assert evil.split('"')[0] in Page(html).text
+
+
+def test_a_judged_time_is_not_marked_as_a_screening(page: Page):
+    assert "5.06 ms (screening)" not in page.text
+
+
+def test_nothing_offered_is_said_even_where_a_winner_has_figures():
+    text = Page(render(result(verdict="same", offered=False), {})).text
+    assert "Nothing is offered" in text
+    assert "Offered:" not in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [("size", "of the size (constant)"), ("unit", "absolute (all zero)"), ("places", "of the integers")],
+)
+def test_errors_are_told_in_the_measure_that_they_were_judged_by(kind: str, words: str):
+    column = {"column": 3, "error": 2e-6, "allowed": 1e-5, "yardstick": "spread"}
+    rows = [{**NUMERICS, "yardstick": kind, "worst_column": column}]
+    one = evaluation("c", "passed", verification={"passed": True, "outputs": rows})
+    text = Page(render(result(candidates=[one]), {})).text
+    assert f"{words}; worst column 3: 2.00e-06 of the spread, 1.00e-05 allowed" in text
+
+
+def test_a_note_that_is_told_twice_is_shown_once_and_no_note_makes_no_block():
+    twice = result(notes=["stopped after 7 of 18 sets"])
+    section = render(twice, {}).partition("<h2>Notes</h2>")[2].partition("</section>")[0]
+    assert section.count("stopped after") == 1
+    assert "<h2>Notes</h2>" not in render(result(notes=[], conditions=None), {})
 
 
 def test_each_verdict_is_said_in_words():

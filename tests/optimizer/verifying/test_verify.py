@@ -9,7 +9,7 @@ import torch
 
 from optimizer.errors import FuseworksError
 from optimizer.result import Verification
-from optimizer.sandbox import ChildFailed
+from optimizer.sandbox import ChildFailed, Reply
 from optimizer.spec import Policy, Workload
 from optimizer.verifying.reference import TorchReference
 from optimizer.verifying.verify import Verifier
@@ -263,6 +263,7 @@ def test_integers_must_be_equal(tmp_path: Any) -> None:
         LocalChild(TorchContender(lambda a, b: torch.stack([a.flip(-1).sum(-1), b.flip(-1).sum(-1)], -1).argmax(-1)))
     )
     assert reordered.passed, reordered.reason
+    assert [row.yardstick for row in reordered.outputs] == ["places"]
     wrong = verifier.verify(LocalChild(TorchContender(lambda a, b: (a[:, 0] < b[:, 0]).long())))
     assert "integers differ from the original's and are no ties" in str(wrong.reason)
 
@@ -303,6 +304,78 @@ def test_agreement_takes_rounding_and_catches_what_is_wrong(verifier: Verifier) 
     assert compare(close, base) is None
     assert "output 1 is off by" in str(compare([base[0], base[1] * 1.01], base))
     assert "shape" in str(compare([base[0][:3], base[1]], base))
+
+
+class Slow(LocalChild):
+    """A reference that says of itself how long it takes, and keeps what it was asked."""
+
+    def __init__(self, contender: Any, seconds: float) -> None:
+        super().__init__(contender)
+        self.seconds, self.asked = seconds, []  # type: ignore[var-annotated]
+
+    def call(self, op: str, arrays: Any = (), **options: Any) -> Any:
+        reply = super().call(op, arrays, **options)
+        self.asked += [np.array(array) for array in arrays]
+        return Reply({**reply.fields, "seconds": [self.seconds for _ in reply.fields["seconds"]]}, reply.arrays)
+
+
+GROWING = WORKLOAD.model_copy(
+    update={"dims": {"batch": WORKLOAD.dims["batch"].model_copy(update={"serve": [2], "max": 96})}}
+)
+
+
+def test_the_same_seed_draws_the_same_whatever_the_reference_takes(reference: TorchReference) -> None:
+    verifiers = []
+    for seconds in (1e-3, 3.0):
+        verifier = Verifier(GROWING, Policy(), np.random.default_rng(5), Slow(reference, seconds))
+        verifier.prepare(LocalChild(TorchContender(Ranker().eval())))
+        verifiers.append(verifier)
+    fast, slow = (verifier.truths for verifier in verifiers)
+    assert [q.name for q in fast.edges] == [q.name for q in slow.edges]
+    for one, other in zip([*fast.pooled, *fast.edges], [*slow.pooled, *slow.edges], strict=True):
+        for array, same in zip(one.arrays, other.arrays, strict=True):
+            np.testing.assert_array_equal(array, same)
+    cut = [q for q in slow.edges if "would take" in (q.not_judged or "")]
+    assert "batch=96" in {q.name for q in cut} and all(q.items > 16 for q in cut)
+    assert not any("would take" in (q.not_judged or "") for q in fast.edges)
+
+
+def test_what_the_reference_has_no_time_for_is_told_and_not_asked(reference: TorchReference) -> None:
+    child = Slow(reference, 3.0)
+    verifier = Verifier(GROWING, Policy(), np.random.default_rng(5), child)
+    verifier.prepare(LocalChild(TorchContender(Ranker().eval())))
+    assert max(len(array) for array in child.asked) == 16, "eight times the served two, however slow it is"
+    verification = verifier.verify(LocalChild(TorchContender(Ranker().eval())))
+    assert verification.passed, verification.reason
+    reasons = {probe.name: probe.reason for probe in verification.probes}
+    assert reasons["batch=96"] == (
+        "not judged: the float64 reference would take some 144 s there, and 5 s are given to it"
+    )
+    assert reasons["batch=16"] is None
+    judged = {probe.name: probe.judged for probe in verification.probes}
+    assert (judged["batch=96"], judged["batch=16"]) == (False, True)
+    assert all(not p.judged for p in verification.probes if (p.reason or "").startswith("not judged"))
+
+
+class Scores(torch.nn.Module):
+    """The larger of two rows' sums, as one integer."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.sum(-1).argmax()[None]
+
+
+def test_a_cheat_in_one_integer_passes_no_judgement(tmp_path: Any) -> None:
+    workload = Workload.model_validate({"inputs": [{"name": "x", "dtype": "float32", "shape": [2, 5]}]})
+    verifier = prepared(export(Scores(), workload, tmp_path / "scores.pt2"), Scores(), workload)
+    compare, honest = verifier.agreement("float32"), verifier.agreement("float32")
+    rng, cheat = np.random.default_rng(1), np.random.default_rng(2)
+    reasons = []
+    for _ in range(60):
+        x = torch.from_numpy(rng.standard_normal((2, 5)).astype(np.float32))
+        base = [Scores()(x).numpy()]
+        reasons.append(compare([1 - base[0] if cheat.random() < 0.5 else base[0]], base))
+        assert honest([x.flip(-1).sum(-1).argmax()[None].numpy()], base) is None
+    assert any(reason is not None for reason in reasons[:20])
 
 
 def test_a_verification_survives_the_trip_as_json(verifier: Verifier) -> None:

@@ -177,4 +177,5 @@ def test_each_pass_describes_itself() -> None:
     for one in ONNX_PASSES:
         manifest = one.manifest()
         assert manifest["title"] and manifest["summary"].endswith(".")
+        assert manifest["numerics"] == "exact" and len(manifest["identity"]) == 64
         assert all("description" in option for option in manifest["options_schema"].get("properties", {}).values())

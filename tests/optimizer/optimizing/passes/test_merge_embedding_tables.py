@@ -228,3 +228,25 @@ def test_a_padding_index_of_a_plain_lookup_does_not_matter_in_inference():
     result, graph = rewrite(exported, "merge_embedding_tables")
     assert len(result.applied) == 3
     assert_equal_results(model, graph, ids(7), again=False)
+
+
+HANDED_BACK = {
+    "each": looked_up,
+    "their views": lambda self, x: [y.t() for y in looked_up(self, x)],
+    "a join and its members": lambda self, x: [torch.cat(looked_up(self, x), 1), looked_up(self, x)[0]],
+    "two joins": lambda self, x: (lambda y: [torch.cat(y, 1), torch.stack(y, 1)])(looked_up(self, x)),
+    "one": lambda self, x: (lambda y: [y[0], y[1] + y[2]])(looked_up(self, x)),
+}
+
+
+@pytest.mark.parametrize("case", HANDED_BACK)
+@pytest.mark.parametrize("batch", [1, 4])
+def test_outputs_that_are_handed_back_stay_dense_and_apart(case, batch):
+    model, exported = built(HANDED_BACK[case])
+    result, graph = rewrite(exported, "merge_embedding_tables")
+    assert result.applied
+    with torch.no_grad():
+        expected, got = model(*ids(batch)), graph.module(*ids(batch))
+    for a, b in zip(expected, got, strict=True):
+        assert torch.equal(a, b) and a.stride() == b.stride()
+    assert len({t.untyped_storage().data_ptr() for t in got}) == len(got)

@@ -141,3 +141,30 @@ def test_an_input_that_is_written_in_place_between_the_layers_is_left_alone():
     result, graph = rewrite(exported, "merge_parallel_linears")
     assert not result.applied
     assert_equal_results(model, graph, sequence(7, 5), again=False)
+
+
+class HandsBack(nn.Module):
+    """Two projections: `first` goes out as it is, `second` as a view, `third` only into a sum."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.a, self.b, self.c = (nn.Linear(DIM, 4) for _ in range(3))
+
+    def forward(self, x):
+        return self.a(x), self.b(x).transpose(0, 1), self.c(x).sin()
+
+
+def test_outputs_that_are_handed_back_stay_dense_and_apart():
+    model, exported = built(HandsBack())
+    result, graph = rewrite(exported, "merge_parallel_linears")
+    assert len(result.applied) == 3
+    assert count(graph, aten.clone) == 2, "what is used up inside is not copied"
+    assert_equal_results(model, graph, sequence(3, 6))
+    with torch.no_grad():
+        expected, got = model(*sequence(3, 6)), graph.module(*sequence(3, 6))
+    assert [t.stride() for t in got] == [t.stride() for t in expected]
+    assert len({t.untyped_storage().data_ptr() for t in got}) == 3
+    before = got[1].clone()
+    got[0].zero_()
+    assert torch.equal(got[1], before)

@@ -174,3 +174,20 @@ def test_a_copy_taken_before_an_in_place_write_stays() -> None:
 def test_the_rewritten_graph_exports_again_with_its_dynamic_batch() -> None:
     _, graph, model = cleaned(GONE["all at once"])
     assert_equal_results(model, graph, inputs(1), inputs(7))
+
+
+OTHER_NUMBERS = {
+    "read as integers, then flattened": lambda _, x: x.sin().view(torch.int32).view(-1).abs(),
+    "read as integers, then regrouped": lambda _, x: x.sin().view(torch.int32).reshape(-1, 24).abs(),
+    "flattened, read as integers, unflattened": lambda _, x: (
+        x.sin().flatten(1).view(torch.int32).unflatten(1, (4, 6)).abs()
+    ),
+    "read as narrower numbers and back": lambda _, x: x.sin().view(torch.int16).view(-1, 48).view(torch.float32).cos(),
+}
+
+
+@pytest.mark.parametrize("case", OTHER_NUMBERS)
+def test_bytes_that_are_read_as_another_dtype_are_no_regrouping(case: str) -> None:
+    _, graph, model = cleaned(OTHER_NUMBERS[case])
+    assert count(graph, aten.view.dtype) >= 1
+    assert_same(model, graph, inputs(2), inputs(3))

@@ -1,0 +1,95 @@
+"""One round: every contender answers the same fresh inputs, one after another, while the others are stopped.
+
+A round counts as a whole or not at all. When the times of one burst do not add up, its inputs are spent, since a child
+that lied once has seen them: the bursts of that attempt are thrown away, and the round is drawn anew for everyone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from optimizer.benchmarking.bursts import Burst, Draw, Entrant, InputSet, Refused, after_refusal, answers, try_burst
+from optimizer.errors import FuseworksError
+
+Answers = list[list[np.ndarray]]
+OnFailure = Callable[[str, FuseworksError], None]
+
+
+@dataclass
+class Round:
+    """What is compared of an accepted round: some of its input sets, and each contender's answers to them."""
+
+    sets: list[InputSet]
+    answers: dict[str, Answers]
+
+
+def run_round(
+    entrants: Mapping[str, Entrant],
+    draw: Draw,
+    calls: int,
+    *,
+    rng: np.random.Generator,
+    check_all: bool = False,
+    on_failure: OnFailure | None = None,
+) -> Round:
+    """Adds one burst of `calls` calls to every entrant, in a random order. All are stopped before and afterwards.
+
+    `on_failure` may take the entrant that failed out of `entrants`, and the round goes on without it; if it is None, or
+    raises, the round ends. `check_all` returns every answer instead of one. Raises what `try_burst` (but for Refused)
+    and `after_refusal` raise.
+    """
+    refusals: Counter[str] = Counter()
+    while True:
+        done = _attempt(entrants, draw, calls, rng, check_all, on_failure or _raise, refusals)
+        if done is not None:
+            return done
+
+
+def _attempt(
+    entrants: Mapping[str, Entrant],
+    draw: Draw,
+    calls: int,
+    rng: np.random.Generator,
+    check_all: bool,
+    on_failure: OnFailure,
+    refusals: Counter[str],
+) -> Round | None:
+    """None when a burst was refused: then nobody keeps a sample of it."""
+    sets = [draw() for _ in range(calls)]
+    indices = list(range(calls)) if check_all else [int(rng.integers(calls))]
+    taken: dict[str, tuple[Burst, Answers]] = {}
+    for name in map(str, rng.permutation(list(entrants))):
+        try:
+            taken[name] = _turn(entrants[name], draw, sets, indices)
+        except Refused as refused:
+            refusals[name] += 1
+            try:
+                after_refusal(entrants[name], refused, refusals[name])
+            except FuseworksError as error:
+                on_failure(name, error)
+            return None
+        except FuseworksError as error:
+            on_failure(name, error)
+    for name, (burst, _) in taken.items():
+        entrants[name].bursts.append(burst)
+    return Round([sets[index] for index in indices], {name: given for name, (_, given) in taken.items()})
+
+
+def _turn(one: Entrant, draw: Draw, sets: list[InputSet], indices: list[int]) -> tuple[Burst, Answers]:
+    one.child.resume()
+    try:
+        burst = try_burst(one, draw, sets)
+    except Refused:
+        one.child.pause()
+        raise
+    given = answers(one, indices)
+    one.child.pause()
+    return burst, given
+
+
+def _raise(name: str, error: FuseworksError) -> None:
+    raise error
