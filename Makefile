@@ -1,7 +1,7 @@
 # Fuseworks. `make` alone lists what there is.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test demo test test-slow test-hostile check format doctor site bench lock clean
+.PHONY: help setup setup-test frontend messages openapi demo run test test-slow test-hostile check format doctor bench lock clean
 
 PY := .venv/bin/python
 SETUP := chosen=$$(scripts/find_python.sh) && "$$chosen" scripts/set_up.py
@@ -23,14 +23,20 @@ setup: ## Make .venv with everything that `fuseworks` needs (cached)
 setup-test:
 	@$(SETUP) --with test
 
-demo: setup ## Optimize MODEL (examples/din.py), then show the report on PORT; EXIT=1 ends after the table
-	@echo "==> Optimizing $(MODEL) in the sandbox, with a budget of $(BUDGET)."
-	@.venv/bin/fuseworks optimize $(MODEL) --budget $(BUDGET) --out $(OUT)
-	@echo "==> The report, the package and the recipe are in $(OUT)/."
-ifneq ($(EXIT),1)
-	@echo "==> Serving the report on this machine only; Ctrl-C ends it (make demo EXIT=1 does not serve)."
-	@$(PY) -m http.server --bind 127.0.0.1 --directory $(OUT) $(PORT)
-endif
+frontend: setup ## Build the web site's scripts and styles (set-up does it too, when they changed)
+	@$(PY) scripts/frontend.py
+
+messages: setup ## Bring the catalogues of translations up to date with the texts of pages and code
+	@$(PY) scripts/messages.py
+
+openapi: setup ## Write docs/openapi.yaml anew from the API's endpoints
+	@$(PY) manage.py spectacular --fail-on-warn --validate --file docs/openapi.yaml
+
+demo: setup ## Start the platform, optimize MODEL (examples/din.py) through its API, leave the dashboard on PORT; EXIT=1 ends
+	@$(PY) -m fuseworks.embedded --port $(PORT) --demo $(MODEL) --budget $(BUDGET) --out $(OUT) $(if $(filter 1,$(EXIT)),--exit)
+
+run: setup ## Start the platform alone: database, broker, web on PORT, dispatcher, one CPU worker
+	@$(PY) -m fuseworks.embedded --port $(PORT)
 
 test: setup-test ## Run the tests (all but the slow ones; under 20 minutes on two cores)
 	@echo "==> Testing with $(WORKERS) workers."
@@ -44,13 +50,16 @@ test-hostile: setup-test ## Run hostile models against the sandbox
 	@echo "==> Running hostile models against the sandbox."
 	@$(PY) -m pytest -m hostile tests
 
-check: setup-test ## Lint, formatting, types, import rules, Django's own checks
+check: setup-test ## Lint, formatting, types, import rules, Django's own checks, the API document
 	@echo "==> ruff";            .venv/bin/ruff check .
 	@echo "==> ruff format";     .venv/bin/ruff format --check .
 	@echo "==> mypy";            .venv/bin/mypy
 	@echo "==> import rules";    .venv/bin/lint-imports
 	@echo "==> django";          $(PY) manage.py check --fail-level WARNING
 	@$(PY) manage.py makemigrations --check --dry-run
+	@echo "==> TypeScript";      $(PY) scripts/frontend.py check
+	@echo "==> API document";    $(PY) manage.py spectacular --fail-on-warn --validate --file .fuseworks/openapi.yaml
+	@diff -u docs/openapi.yaml .fuseworks/openapi.yaml || { echo "Write it anew with: make openapi"; exit 1; }
 
 format: setup-test ## Format the code and mend what ruff can mend by itself
 	@.venv/bin/ruff check --fix .
@@ -59,10 +68,6 @@ format: setup-test ## Format the code and mend what ruff can mend by itself
 doctor: setup ## Say what this machine lacks, and what that costs
 	@$(PY) -m optimizer doctor
 
-site: setup ## Start the web site (so far a home page and a health page) on PORT
-	@echo "==> http://127.0.0.1:$(PORT)/ ; Ctrl-C ends it."
-	@$(PY) -m uvicorn fuseworks.asgi:application --host 127.0.0.1 --port $(PORT) --no-server-header
-
 bench: setup ## Run the benchmark suite of benchmarks/
 	@$(PY) -m benchmarks
 
@@ -70,6 +75,6 @@ lock: setup-test ## Resolve the bounds of pyproject.toml anew into requirements.
 	@$(PY) scripts/lock.py $$(command -v uv || echo .venv/bin/uv)
 
 clean: ## Remove .venv, caches and outputs
-	@echo "==> Removing .venv, .fuseworks, out, caches."
-	@rm -rf .venv .fuseworks out fuseworks-out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@echo "==> Removing .venv, .fuseworks, the front end's build, out, caches."
+	@rm -rf frontend/dist frontend/node_modules .venv .fuseworks out fuseworks-out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -82,10 +82,10 @@ def local_cpu_wheel(version: str, links: str) -> str | None:
     return None
 
 
-def plan(root: Path, python: Path, *, test: bool) -> Plan:
+def plan(root: Path, python: Path, extras: set[str]) -> Plan:
     there = installed(python)
     environment = Uv("", root, python).environment
-    wanted = {"", "cuda", *(["test"] if test else [])}
+    wanted = {"", "cuda", *extras}
     missing = [p for p in locked(root) if p.only in wanted and f"{p.name}=={p.version}" not in there]
     missing = [p for p in missing if p.name not in _for_other_systems()]
     torch = next((p for p in missing if p.name == "torch"), None)

@@ -19,8 +19,9 @@ ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
 HEADER = """\
 # Exact versions of everything that set-up installs; written by `make lock`, used as constraints by `make setup`.
-# After each: its download on Linux x86-64 in MB, and who alone needs it: `test` the tests, `build` set-up itself,
-# `cuda` the CUDA build of torch. The same versions hold on Python 3.11, 3.12 and 3.13.
+# After each: its download on Linux x86-64 in MB, and who alone needs it: `test` the tests, `node` machines without a
+# Node of their own, `build` set-up itself, `cuda` the CUDA build of torch. The same versions hold on Python 3.11, 3.12
+# and 3.13.
 """
 
 
@@ -74,20 +75,30 @@ def brought_by_cuda(packages: dict[str, dict[str, Any]]) -> set[str]:
     return found
 
 
+def label(name: str, demo: set[str], extras: dict[str, set[str]]) -> str:
+    """Who alone needs it; empty for what everybody needs."""
+    if name in demo:
+        return ""
+    return next((extra for extra, names in extras.items() if name in names), "build")
+
+
 def main() -> int:
     uv = sys.argv[1] if len(sys.argv) > 1 else "uv"
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         document = resolve(uv, folder)
         demo = exported(uv, folder, "--no-default-groups")
-        tests = exported(uv, folder, "--no-default-groups", "--all-extras")
+        tests = exported(uv, folder, "--no-default-groups", "--extra", "test")
+        node = exported(uv, folder, "--no-default-groups", "--extra", "node")
         everything = exported(uv, folder, "--all-extras", "--all-groups")
     packages = {p["name"]: p for p in document["package"]}
     cuda = brought_by_cuda(packages)
     lines = []
     for name in sorted(everything):
-        note = " cuda" if name in cuda else "" if name in demo else " test" if name in tests else " build"
-        lines.append(f"{name}=={packages[name]['version']}  # {download_mb(packages[name]):.1f} MB{note}\n")
+        note = "cuda" if name in cuda else label(name, demo, {"test": tests, "node": node})
+        lines.append(
+            f"{name}=={packages[name]['version']}  # {download_mb(packages[name]):.1f} MB {note}".rstrip() + "\n"
+        )
     LOCK.write_text(HEADER + "".join(lines))
     print(f"Wrote {LOCK.name}: {len(lines)} packages.")
     return 0

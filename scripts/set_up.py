@@ -1,9 +1,11 @@
-"""Makes `.venv/` with Fuseworks in it, or does nothing when it is current. `make setup`, `demo` and `test` call it.
+"""Makes `.venv/` with Fuseworks in it, builds the front end and compiles the translations, or does nothing when all is
+current. `make setup`, `demo` and `test` call it.
 
     python scripts/set_up.py [--with test]
 
-Current means: the same pyproject.toml (dependencies and build), requirements.lock, folder and Python as when it was
-made. A set-up that was interrupted is begun anew. Standard library only: it runs before anything is installed.
+.venv is current with the same pyproject.toml (dependencies and build), requirements.lock, folder and Python as when it
+was made. A set-up that was interrupted is begun anew. FUSEWORKS_NO_FRONTEND=1 leaves the front end out. Standard
+library only: it runs before anything is installed.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ import time
 import tomllib
 from pathlib import Path
 
+import catalogue
 import downloads
+import frontend
 import installers
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,6 +33,7 @@ VENV_PYTHON = VENV / "bin" / "python"
 STAMP = VENV / "fuseworks-set-up.json"
 UNFINISHED = VENV / "fuseworks-set-up-unfinished"
 STATE = ROOT / ".fuseworks"
+EXTRAS = {"test", "node"}
 SMOKE_TEST = "import torch, numpy, optimizer, kernels, fuseworks, fuseworks_client"
 
 
@@ -90,9 +95,14 @@ def make_venv() -> None:
         subprocess.run([uv, "venv", "--quiet", "--seed", "--clear", "--python", sys.executable, VENV], check=True)
 
 
+def requirement_of(groups: set[str]) -> str:
+    extras = sorted(groups & EXTRAS)
+    return f".[{','.join(extras)}]" if extras else "."
+
+
 def install(groups: set[str]) -> None:
-    requirement = ".[test]" if "test" in groups else "."
-    plan = downloads.plan(ROOT, VENV_PYTHON, test="test" in groups)
+    requirement = requirement_of(groups)
+    plan = downloads.plan(ROOT, VENV_PYTHON, groups & EXTRAS)
     say(f"Installing {plan.describe()}.")
     for line in plan.warnings():
         print(f"    {line}", flush=True)
@@ -128,10 +138,23 @@ def set_up(groups: set[str]) -> None:
         say("No C++ compiler was found: Inductor and AOTInductor will not be tried. `make doctor` says more.")
 
 
+def wanted_groups(asked: set[str]) -> set[str]:
+    """`node` is installed only where the front end is wanted and the machine has no Node of its own that fits."""
+    needs_node = frontend.wanted() and frontend.own_node() is None
+    return {"demo", *asked, *(["node"] if needs_node else [])}
+
+
+def set_up_everything(asked: set[str]) -> None:
+    set_up(wanted_groups(asked))
+    catalogue.compile_all(ROOT / "frontend" / "locale")
+    if frontend.wanted():
+        frontend.build(say, tests="test" in asked)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--with", dest="groups", action="append", choices=["test"], default=[])
-    groups = {"demo", *parser.parse_args().groups}
+    asked = set(parser.parse_args().groups)
     STATE.mkdir(exist_ok=True)
     with open(STATE / "set-up.lock", "w") as lock:
         try:
@@ -142,7 +165,10 @@ def main() -> int:
         # The installer inherits the lock: when this process is killed, the next waits for the orphan to end.
         os.set_inheritable(lock.fileno(), True)
         try:
-            set_up(groups)
+            set_up_everything(asked)
+        except frontend.FrontendFailed as error:
+            print(f"\nThe front end could not be built. {error}\n{frontend.HELP}", file=sys.stderr)
+            return 1
         except subprocess.CalledProcessError as error:
             command = " ".join(str(part) for part in error.cmd)
             print(f"\nSet-up failed (exit {error.returncode}): {command}", file=sys.stderr)

@@ -30,6 +30,8 @@ Examples:
   fuseworks optimize model.py
   fuseworks optimize ranker.onnx --budget 10m --out result --json > result.json
   fuseworks apply result/recipe.yaml other_model.py
+  fuseworks login https://fuseworks.example
+  fuseworks submit model.py --wait --against latest --max-latency-ratio 1.05
   fuseworks doctor
 
 {exits.HELP}""",
@@ -69,8 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("Interrupted.", err=True)
         return exits.INTERRUPTED
-    except BrokenPipeError:
-        # the reader of our output went away (`| head`): Python's flush at exit must not complain about it
+    except (BrokenPipeError, SystemExit):
+        # the reader of our output went away (`| head`), for which click and rich would exit with 1, a gate's answer;
+        # and Python's flush at exit must not complain about it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exits.DONE
     except Exception:  # the process boundary: what nobody foresaw is ours

@@ -41,6 +41,20 @@ def verdict(value: str | None) -> str:
     return VERDICTS.get(value or "", "not judged")
 
 
+def numerics(output: Mapping[str, Any]) -> str:
+    """How far an output is off, in the measure that it was judged by."""
+    kind = output.get("yardstick") or "spread"
+    error, allowed = f"{output['error']:.1e}", f"{output['allowed']:.1e}"
+    if kind == "places":
+        return f"{output['error']:.2%} of its integers differ beyond ties, {output['allowed']:.2%} allowed"
+    of = {"size": " of its size (it is constant)", "unit": " (it is zero everywhere)"}.get(kind, " of the spread")
+    text = f"error {error}{of}, {allowed} allowed"
+    worst = output.get("worst_column")
+    if worst:
+        text += f"; worst column {worst['column']}: {worst['error']:.1e}, {worst['allowed']:.1e} allowed"
+    return text
+
+
 def gain(value: float | None) -> str:
     """What a step gave: the time without it over the time with it, as a percentage."""
     return "" if value is None else f"{(value - 1) * 100:+.1f} %"

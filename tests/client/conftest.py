@@ -7,12 +7,17 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.optimizer.reporting.sample import document
+
+if TYPE_CHECKING:
+    from tests.client.site import Site
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,6 +34,7 @@ class Command:
             [sys.executable, "-m", "fuseworks_client", *arguments],
             cwd=self.folder,
             env={**self.environment, **environment},
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -36,9 +42,9 @@ class Command:
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
 
-    def __call__(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    def __call__(self, *arguments: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
         process = self.start(*arguments, **environment)
-        out, error = process.communicate(timeout=60)
+        out, error = process.communicate(stdin, timeout=60)
         return subprocess.CompletedProcess(process.args, process.returncode, out, error)
 
     def model(self, behaviour: str, name: str = "model.py") -> str:
@@ -55,7 +61,19 @@ def fuseworks(tmp_path: Path) -> Command:
         "LANG": "C.UTF-8",
         "COLUMNS": "160",
         "TMPDIR": str(tmp_path),
+        "XDG_CONFIG_HOME": str(tmp_path / "config"),
         "FAKE_RESULT": str(tmp_path / "fake.json"),
         "FUSEWORKS_OPTIMIZER": f"{sys.executable} {ROOT / 'tests/client/fake_optimizer.py'}",
     }
     return Command(tmp_path, environment)
+
+
+@pytest.fixture
+def site(live_server: Any, fuseworks: Command, settings: Any, tmp_path: Path) -> Iterator[Site]:
+    """The real web site, a team in it, and somebody who plays the worker; the command is signed in."""
+    from tests.client.site import Site  # Django is only needed here
+
+    settings.STORAGE = tmp_path / "storage"
+    with Site.opened(live_server.url) as site:
+        fuseworks.environment |= {"FUSEWORKS_URL": site.url, "FUSEWORKS_TOKEN": site.token, "FUSEWORKS_RETRY_S": "5"}
+        yield site

@@ -31,6 +31,7 @@ def test_optimize_shows_the_answer_and_where_things_lie(fuseworks: Command):
     assert "2.31x (99 % interval 2.20 to 2.43), against the original in default settings" in text
     assert "openvino: 1.11x (99 % interval 1.06 to 1.16); the winner over it: 1.46x" in text
     assert "pass split_target_attention +38.0 % (+31.0 % to +45.0 %), faster" in text
+    assert "faster, measured on aot_inductor + all rewrites" in text
     assert "not measured: the budget was spent" in text
     assert "split_target_attention at din.py:41: split [q, k, q-k, q*k] in two" in text
     assert "merge_embedding_tables at din.py:33: the tables differ in width" in text

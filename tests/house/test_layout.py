@@ -28,7 +28,9 @@ def tracked() -> list[Path]:
 
 
 def sources() -> list[Path]:
-    return [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
+    """Written by people: migrations are generated."""
+    found = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
+    return [path for path in found if "migrations" not in path.parts]
 
 
 def relative(path: Path) -> str:
@@ -36,7 +38,7 @@ def relative(path: Path) -> str:
 
 
 def test_no_file_is_longer_than_a_reader_bears() -> None:
-    files = [p for p in tracked() if p.suffix in {".py", ".html", ".css", ".sh"}]
+    files = [p for p in tracked() if p.suffix in {".py", ".html", ".css", ".sh", ".ts"} and "migrations" not in p.parts]
     long = {relative(p): n for p in files if (n := len(p.read_text().splitlines())) > MAX_LINES}
     assert not long
 

@@ -41,17 +41,23 @@ def test_documents_name_only_targets_that_exist(document: str) -> None:
     assert named <= targets()
 
 
-def test_the_demo_optimizes_din_in_the_sandbox_and_leaves_a_report() -> None:
+def test_the_demo_optimizes_din_on_the_platform_and_ends_when_told() -> None:
     plan = make("-n", "demo", "EXIT=1")
     assert "scripts/set_up.py" in plan
-    assert "fuseworks optimize examples/din.py" in plan
+    assert "-m fuseworks.embedded --port 8000 --demo examples/din.py" in plan
     assert "--out out/demo" in plan
+    assert plan.rstrip().endswith("--exit")
     assert "--trusted" not in plan
-    assert "http.server" not in plan
 
 
-def test_without_exit_the_demo_serves_its_report_to_this_machine_only() -> None:
-    assert "http.server --bind 127.0.0.1 --directory out/demo" in make("-n", "demo")
+def test_without_exit_the_demo_leaves_the_dashboard_open() -> None:
+    assert "--exit" not in make("-n", "demo")
+
+
+def test_run_starts_the_platform_alone() -> None:
+    plan = make("-n", "run", "PORT=8765")
+    assert "-m fuseworks.embedded --port 8765" in plan
+    assert "--demo" not in plan
 
 
 def test_the_tests_leave_out_what_takes_minutes() -> None:

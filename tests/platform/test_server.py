@@ -68,10 +68,10 @@ def test_it_answers_whether_it_is_well(address: str) -> None:
     assert json.loads(body)["status"] == "ok"
 
 
-def test_it_serves_its_style_sheet_whole(address: str) -> None:
-    status, headers, body = get(f"{address}/static/site.css")
-    assert (status, headers["Content-Type"].split(";")[0]) == (200, "text/css")
-    assert body == (ROOT / "frontend" / "static" / "site.css").read_bytes()
+def test_it_serves_its_static_files_whole(address: str) -> None:
+    status, headers, body = get(f"{address}/static/theme.js")
+    assert (status, headers["Content-Type"].split(";")[0]) == (200, "text/javascript")
+    assert body == (ROOT / "frontend" / "static" / "theme.js").read_bytes()
 
 
 def test_it_does_not_say_what_serves_it(address: str) -> None:

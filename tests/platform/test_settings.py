@@ -15,11 +15,19 @@ from fuseworks.settings.environment import development_secret, flag
 
 ROOT = Path(__file__).resolve().parents[2]
 SECRET = "k" * 25 + "5ecret-with-more-than-50-characters"
-GOOD = {"FUSEWORKS_SECRET_KEY": SECRET, "FUSEWORKS_HOSTS": "fuseworks.example, localhost"}
+GOOD = {
+    "DATABASE_URL": "postgresql://fuseworks:secret@database.example:5432/fuseworks",
+    "REDIS_URL": "redis://:secret@broker.example:6379/0",
+    "FUSEWORKS_SECRET_KEY": SECRET,
+    "FUSEWORKS_HOSTS": "fuseworks.example, localhost",
+    "FUSEWORKS_WORKER_TOKEN": "t" * 43,
+}
+SERVERS = ("DATABASE_URL", "REDIS_URL")
 
 
 def manage(*arguments: str, settings: str = "production", **environment: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("FUSEWORKS_", "DJANGO_"))}
+    ours = ("FUSEWORKS_", "DJANGO_", *(SERVERS if settings == "production" else ()))
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     return subprocess.run(
         [sys.executable, "manage.py", *arguments],
         cwd=ROOT,

@@ -1,33 +1,106 @@
-"""`fuseworks compare`: two models against each other, measured together."""
+"""`fuseworks compare`: two models measured together here, or two runs of the server put beside each other."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-from fuseworks_client import exits, options
+from fuseworks_client import exits, options, words
+from fuseworks_client.remote import UUID, Ended, server
 from fuseworks_client.run import run
 
 
 @click.command(
     "compare",
+    short_help="Measure two models together, or put two runs beside each other.",
     epilog=f"""\b
 Examples:
   fuseworks compare before.py after.py
   fuseworks compare v1.onnx v2.onnx --budget 3m --json
+  fuseworks compare RUN_ID OTHER_RUN_ID          (of the server)
 
 {exits.HELP}""",
 )
-@click.argument("base", type=options.MODEL)
-@click.argument("other", type=options.MODEL)
+@click.argument("base")
+@click.argument("other")
 @options.running
 @options.measuring
-def command(base: Path, other: Path, out: Path | None, as_json: bool, **given: Any) -> int:
+@click.pass_context
+def command(context: click.Context, base: str, other: str, out: Path | None, as_json: bool, **given: Any) -> int:
     """Is OTHER faster than BASE? Both are measured together, in pairs of fresh processes.
 
     Both must take the same inputs. The speedup is BASE's time over OTHER's: above 1 means that OTHER is faster.
+
+    Two runs of the server (ids or addresses) are looked up there instead, and put beside each other when their
+    conditions are equal. Those were not measured together, and the answer says so. Where conditions differ, the answer
+    says which, and the exit code is 64. Options for measuring do nothing then.
     """
-    document = options.spec_document("compare", base, given, against=str(other.absolute()))
+    runs = [_run_id(text) for text in (base, other)]
+    if runs[0] is not None and runs[1] is not None:
+        return _runs(runs[0], runs[1], as_json)
+    given_as = {parameter.name: parameter for parameter in context.command.params}
+    before, after = (
+        options.MODEL.convert(text, given_as[name], context) for name, text in (("base", base), ("other", other))
+    )
+    document = options.spec_document("compare", before, given, against=str(after.absolute()))
     return run(document, out=out, as_json=as_json)
+
+
+def _run_id(text: str) -> str | None:
+    """Of an id, or of the address of a run's page. None for the path of a file."""
+    found = UUID.findall(text)
+    is_address = text.startswith(("https://", "http://")) and bool(found)
+    return str(found[-1]).lower() if is_address or UUID.fullmatch(text) else None
+
+
+def _runs(base: str, other: str, as_json: bool) -> int:
+    try:
+        with server() as api:
+            found = api.get("comparisons/", runs=f"{base},{other}")
+    except Ended as ended:
+        return ended.code
+    if as_json:
+        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+    else:
+        console = Console()
+        console.print(_figures(found) if found["comparable"] else _differences(found))
+        for row in found["derived"]:
+            text = f"speedup of {row['run']} / that of {row['base']}: {row['ratio_of_speedups']:.2f}"
+            console.print(text, highlight=False, soft_wrap=True)
+        if found["comparable"]:
+            console.print(words.plain(found["statement"]), style="dim", markup=False, highlight=False, soft_wrap=True)
+    return exits.DONE if found["comparable"] else exits.USAGE
+
+
+def _figures(found: dict[str, Any]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for column in ("run", "model", "before", "after", "speedup", "verdict"):
+        table.add_column(column)
+    for row in found["runs"]:
+        facts, headline = row["run"], row["headline"]
+        cells = (
+            facts["id"],
+            words.plain(f"{facts['model']} v{facts['version_number']}"),
+            words.milliseconds(headline["baseline_ms"]),
+            words.milliseconds(headline["best_ms"]),
+            words.speedup(headline["speedup"], headline["speedup_ci"]),
+            words.verdict(headline["verdict"]),
+        )
+        table.add_row(*map(Text, cells))  # a plain string would be read as markup
+    return table
+
+
+def _differences(found: dict[str, Any]) -> Table:
+    title = "These runs were not measured under equal conditions and are not compared"
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for column in ("what differs", *(row["run"]["id"] for row in found["runs"])):
+        table.add_column(column, overflow="fold")
+    for difference in found["differences"]:
+        table.add_row(*(Text(words.plain(text)) for text in (difference["key"], *difference["values"])))
+    return table

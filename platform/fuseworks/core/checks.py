@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, Tags, register
+from django.core.checks import CheckMessage, Error, Tags, Warning, register
 
 FORBIDDEN = ("torch", "triton")
 
@@ -38,3 +38,17 @@ def the_templates_are_there(app_configs: Any, **kwargs: Any) -> list[CheckMessag
     if not folder.is_dir():
         return [Error(f"{folder} is missing", hint="Run the site from a checkout.", id="fuseworks.E003")]
     return []
+
+
+@register(Tags.files)
+def the_front_end_is_built(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """Without it pages work and look bare; nothing is live on them."""
+    if settings.FRONTEND_BUILT:
+        return []
+    return [
+        Warning(
+            "the front end is not built: pages have no style and nothing on them is live",
+            hint="Run `make frontend` and start the site again.",
+            id="fuseworks.W001",
+        )
+    ]

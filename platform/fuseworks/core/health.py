@@ -5,15 +5,25 @@ A check registers itself with `@health_check`; it returns what it saw, or raises
 
 from __future__ import annotations
 
+import logging
 import shutil
 import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
+import redis
 from django.apps import apps
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.db import Error as DatabaseFailure
+from django.db import connection
 from django.template.loader import get_template
+
+from fuseworks.fleet.leadership import is_led
+
+log = logging.getLogger(__name__)
 
 FREE_DISK_BYTES = 1 << 30
 REACH_TIMEOUT_S = 1.0
@@ -58,9 +68,12 @@ def _ask(name: str, question: Question) -> Health:
 
 @health_check
 def disk() -> str:
-    free = shutil.disk_usage(settings.ROOT).free
+    """Where uploads and results lie; the folder is made by the first of them."""
+    folder = Path(settings.STORAGE).absolute()
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    free = shutil.disk_usage(there).free
     if free < FREE_DISK_BYTES:
-        raise Unhealthy(f"only {free >> 20} MiB are free where Fuseworks is installed")
+        raise Unhealthy(f"only {free >> 20} MiB are free where Fuseworks keeps its files")
     return f"{free / (1 << 30):.0f} GiB free"
 
 
@@ -70,9 +83,46 @@ def templates() -> str:
     return f"{len(apps.app_configs)} apps loaded"
 
 
+# What a server says of itself goes into the log: strangers read this page.
+@health_check
+def database() -> str:
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    except (DatabaseFailure, ImproperlyConfigured) as error:
+        log.error("the database does not answer: %s", error)
+        raise Unhealthy("the database does not answer") from error
+    return "answers"
+
+
+@health_check
+def dispatcher() -> str:
+    """Told and no more: it starts after the site, and an orchestrator must not end a site that works."""
+    try:
+        led = is_led()
+    except (DatabaseFailure, ImproperlyConfigured) as error:
+        log.error("whether a dispatcher is at work is not known: %s", error)
+        return "not known: the database does not answer"
+    return "at work" if led else "none is at work: runs stay in the queue until one starts"
+
+
+@health_check
+def broker() -> str:
+    """Without it runs stay in the queue; pages still work."""
+    if not settings.REDIS_URL:
+        raise Unhealthy("no broker is set (REDIS_URL): runs would stay in the queue")
+    try:
+        with redis.Redis.from_url(settings.REDIS_URL, socket_timeout=REACH_TIMEOUT_S) as client:
+            client.ping()
+    except (redis.RedisError, ValueError) as error:  # ValueError: an address that is none
+        log.error("the broker does not answer: %s", error)
+        raise Unhealthy("the broker does not answer: runs stay in the queue") from error
+    return "answers"
+
+
 @health_check
 def services() -> str:
-    """Whether the configured servers (`name=host:port`) accept a connection. This version stores nothing in them."""
+    """Whether further servers that the operator named (`name=host:port`) accept a connection."""
     reached = [_reach(service) for service in settings.HEALTH_SERVICES]
     return f"reachable: {', '.join(reached)}" if reached else "none configured"
 
@@ -81,9 +131,11 @@ def _reach(service: str) -> str:
     name, _, address = service.partition("=")
     host, _, port = address.rpartition(":")
     if not (name and host and port.isdigit()):
-        raise Unhealthy(f"FUSEWORKS_HEALTH_SERVICES has {service!r}; write name=host:port")
+        log.error("FUSEWORKS_HEALTH_SERVICES has %r; write name=host:port", service)
+        raise Unhealthy("FUSEWORKS_HEALTH_SERVICES is misspelt; the log of the site says where")
     try:
         with socket.create_connection((host, int(port)), timeout=REACH_TIMEOUT_S):
             return name
     except OSError as error:
-        raise Unhealthy(f"{name} does not answer at {address}: {error}") from error
+        log.error("%s does not answer at %s: %s", name, address, error)
+        raise Unhealthy(f"{name} does not answer") from error

@@ -8,6 +8,8 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponseBase
 from django.utils.deprecation import MiddlewareMixin
 
+from fuseworks.core.errors import PlatformError
+
 CONTENT_SECURITY_POLICY = "; ".join(
     [
         "default-src 'none'",
@@ -31,3 +33,12 @@ class PageHeadersMiddleware(MiddlewareMixin):
         response.headers.setdefault("Content-Security-Policy", CONTENT_SECURITY_POLICY)
         response.headers.setdefault("Permissions-Policy", PERMISSIONS_POLICY)
         return response
+
+
+class PlatformErrorMiddleware(MiddlewareMixin):
+    """Makes a page of an expected failure that a page's view raised. The API makes its own answers."""
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponseBase | None:
+        from fuseworks.core.error_pages import error_page
+
+        return error_page(request, exception) if isinstance(exception, PlatformError) else None

@@ -9,3 +9,4 @@ from fuseworks.settings.environment import development_secret
 DEBUG = True
 ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
 SECRET_KEY = development_secret(ROOT / ".fuseworks")
+STATIC_ROOT = None  # type: ignore[assignment]  # files are served from where they lie

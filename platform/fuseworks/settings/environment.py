@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import secrets
 from pathlib import Path
+from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict
 
 
 def required(name: str, why: str) -> str:
@@ -48,3 +51,48 @@ def development_secret(state: Path) -> str:
         finally:
             draft.unlink()
         return path.read_text()
+
+
+def text(name: str, default: str) -> str:
+    return os.environ.get(name) or default
+
+
+def number(name: str, default: int) -> int:
+    value = os.environ.get(name) or str(default)
+    if not value.isdigit():
+        raise ImproperlyConfigured(f"{name} is a whole number, not {value!r}")
+    return int(value)
+
+
+def mail_security(tls: str, port: str) -> tuple[int, bool, bool]:
+    """Port of the mail server, whether STARTTLS, whether TLS from the first byte. By default neither, on port 25."""
+    value = os.environ.get(tls) or "none"
+    usual = {"none": 25, "starttls": 587, "tls": 465}
+    if value not in usual:
+        raise ImproperlyConfigured(f"{tls} is one of {', '.join(usual)}, not {value!r}")
+    return number(port, usual[value]), value == "starttls", value == "tls"
+
+
+def database(name: str) -> dict[str, Any]:
+    """Django's settings for PostgreSQL out of a URL or a libpq connection string.
+
+    Without one nothing can be stored; commands that store nothing (checks, the collection of static files) still work.
+    """
+    url = os.environ.get(name, "")
+    if not url:
+        return {"ENGINE": "django.db.backends.dummy"}
+    try:
+        parts = conninfo_to_dict(url)
+    except ProgrammingError as error:
+        raise ImproperlyConfigured(f"{name} is no PostgreSQL address: {error}") from error
+    known = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}
+    options = {key: value for key, value in parts.items() if key not in known.values()}
+    settings = {django: str(parts.get(libpq) or "") for django, libpq in known.items()}
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        **settings,
+        # Under ASGI each request has a thread of its own; a connection that it kept nobody would find again. No pool
+        # either: a session that went back to one lives on, and with it the lock by which a dispatcher leads.
+        "CONN_MAX_AGE": 0,
+        "OPTIONS": options,
+    }

@@ -5,13 +5,18 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
+from django.db import OperationalError, connection
 from django.test import Client, override_settings
 
 import fuseworks
 from fuseworks.core import health
 from fuseworks.core.health import Unhealthy, examine
+from fuseworks.fleet.leadership import LOCK
+
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
@@ -34,7 +39,14 @@ def test_a_program_gets_json_with_the_version_the_time_and_each_check(client: Cl
     assert document["status"] == "ok"
     assert document["version"] == fuseworks.__version__
     assert abs(datetime.fromisoformat(document["time"]) - datetime.now(UTC)) < timedelta(minutes=1)
-    assert {check["name"] for check in document["checks"]} == {"disk", "services", "templates"}
+    assert {check["name"] for check in document["checks"]} == {
+        "broker",
+        "database",
+        "disk",
+        "dispatcher",
+        "services",
+        "templates",
+    }
     assert all(check["ok"] for check in document["checks"])
 
 
@@ -73,15 +85,48 @@ def test_a_service_that_does_not_answer_makes_the_site_unhealthy_and_says_which(
     (check,) = [c for c in answer.json()["checks"] if not c["ok"]]
     assert answer.status_code == page.status_code == 503
     assert answer.json()["status"] == "unhealthy"
-    assert f"broker does not answer at 127.0.0.1:{closed_port}" in check["detail"]
+    assert check["detail"] == "broker does not answer"
+    assert str(closed_port) not in answer.content.decode() + page.content.decode()
     assert "Something is wrong" in page.content.decode()
 
 
 @pytest.mark.parametrize("service", ["database", "=localhost:5432", "database=localhost", "database=localhost:port"])
-def test_a_service_that_is_misspelt_is_unhealthy_and_not_ignored(service: str) -> None:
+def test_a_service_that_is_misspelt_is_unhealthy_and_only_the_log_says_which(
+    service: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with override_settings(HEALTH_SERVICES=[service]):
         (check,) = [c for c in examine() if not c.ok]
-    assert service in check.detail
+    assert "FUSEWORKS_HEALTH_SERVICES is misspelt" in check.detail
+    assert service not in check.detail
+    assert repr(service) in caplog.text
+
+
+def test_a_database_that_does_not_answer_makes_the_site_unhealthy_and_tells_strangers_no_address(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: object) -> None:
+        raise OperationalError("no server at 10.0.0.7")
+
+    monkeypatch.setattr(connection, "cursor", refuse)
+    answer = client.get("/health/?format=json")
+    page = client.get("/health/?format=html")
+    (check,) = [c for c in answer.json()["checks"] if not c["ok"]]
+    assert (answer.status_code, page.status_code) == (503, 503)
+    assert (check["name"], check["detail"]) == ("database", "the database does not answer")
+    assert "10.0.0.7" not in answer.content.decode() + page.content.decode()
+
+
+def test_a_broker_that_does_not_answer_is_named(closed_port: int) -> None:
+    with override_settings(REDIS_URL=f"redis://127.0.0.1:{closed_port}/0"):
+        (check,) = [c for c in examine() if not c.ok]
+    assert check.name == "broker"
+    assert "the broker does not answer" in check.detail
+
+
+def test_a_site_without_a_broker_says_so() -> None:
+    with override_settings(REDIS_URL=""):
+        (check,) = [c for c in examine() if not c.ok]
+    assert "REDIS_URL" in check.detail
 
 
 def test_too_little_disk_is_unhealthy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,6 +135,33 @@ def test_too_little_disk_is_unhealthy(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Unhealthy) as caught:
         health.disk()
     assert "only 300 MiB are free" in str(caught.value)
+
+
+def test_the_disk_is_that_of_the_files_even_before_their_folder_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    usage = type("Usage", (), {"free": 5 << 30})
+    monkeypatch.setattr(health.shutil, "disk_usage", lambda path: asked.append(path) or usage)
+    with override_settings(STORAGE=tmp_path / "not" / "yet"):
+        assert health.disk() == "5 GiB free"
+    assert asked == [tmp_path]
+
+
+def test_that_no_dispatcher_is_at_work_is_told_and_ends_no_site() -> None:
+    (check,) = [c for c in examine() if c.name == "dispatcher"]
+    assert check.ok
+    assert check.detail == "none is at work: runs stay in the queue until one starts"
+
+
+def test_a_dispatcher_at_work_is_seen() -> None:
+    other = connection.copy()
+    try:
+        with other.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_lock(%s)", [LOCK])
+        assert health.dispatcher() == "at work"
+    finally:
+        other.close()
 
 
 def test_two_checks_of_one_name_stop_start_up() -> None:

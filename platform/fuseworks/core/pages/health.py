@@ -11,6 +11,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -26,7 +27,7 @@ def wants_json(request: HttpRequest) -> bool:
     return preferred == "application/json"
 
 
-@page("health/", title="Health of this site")
+@page("health/", title=_("Health"), public=True)
 @require_safe
 @never_cache
 def health(request: HttpRequest) -> HttpResponse:

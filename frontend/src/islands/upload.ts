@@ -1,0 +1,228 @@
+// The upload page's form, sent in resumable pieces: drag and drop, progress, cancel, and going on where a broken
+// connection or a closed page left off. Without JavaScript the same form is sent whole.
+import { islandData } from '../islands'
+import { Broken, overHttp, Refused, refusal, send, type Request, type Upload } from '../resumable'
+
+interface Settings {
+  uploads: string
+  version: string
+  accepted: string[]
+  chunkBytes: number
+  words: Record<
+    'refusedSuffix' | 'starting' | 'resuming' | 'sending' | 'waiting' | 'checking' | 'cancelled' | 'failed' | 'needed',
+    string
+  >
+}
+
+interface Asked {
+  file: File
+  team: string
+  model: string
+  modelName: string
+}
+
+const NO_ID = '00000000-0000-0000-0000-000000000000'
+const MEMORY = 'fuseworks-upload'
+const HOVER = 'border-primary'
+
+export function mount(element: HTMLElement): void {
+  new Page(element as HTMLFormElement, islandData<Settings>(element), overHttp).start()
+}
+
+class Page {
+  private aborting = new AbortController()
+  private current: Upload | null = null
+  private isBusy = false
+
+  constructor(
+    private readonly form: HTMLFormElement,
+    private readonly settings: Settings,
+    private readonly request: Request,
+  ) {}
+
+  start(): void {
+    this.form.addEventListener('submit', (event) => {
+      event.preventDefault()
+      void this.submitted()
+    })
+    this.part('cancel').addEventListener('click', () => void this.cancel())
+    this.takeDrops(this.part('drop'))
+  }
+
+  private async submitted(): Promise<void> {
+    if (this.isBusy) return
+    this.say('')
+    this.problem('')
+    const asked = this.asked()
+    if (asked === null) return
+    this.busy(true)
+    try {
+      const version = await this.upload(asked)
+      forget(asked)
+      window.location.assign(this.settings.version.replace(NO_ID, version))
+    } catch (error) {
+      this.ended(error, asked)
+    } finally {
+      this.busy(false)
+    }
+  }
+
+  /** What the fields say, or null with what is missing shown. */
+  private asked(): Asked | null {
+    const file = this.fileField().files?.[0]
+    const asked = { team: this.field('team'), model: this.field('model'), modelName: this.field('model_name').trim() }
+    const { accepted, words } = this.settings
+    if (!file || (!asked.model && !asked.modelName)) {
+      this.problem(words.needed)
+      return null
+    }
+    if (!accepted.some((suffix) => file.name.toLowerCase().endsWith(suffix))) {
+      this.problem(`${words.refusedSuffix} ${accepted.join(' ')}`)
+      return null
+    }
+    return { file, ...asked }
+  }
+
+  private async upload(asked: Asked): Promise<string> {
+    const { words, chunkBytes } = this.settings
+    const { size } = asked.file
+    this.aborting = new AbortController()
+    this.current = (await this.resumed(asked)) ?? (await this.begun(asked))
+    return send(asked.file, this.current, {
+      request: this.request,
+      chunkBytes,
+      signal: this.aborting.signal,
+      progress: (sent) => {
+        this.bar(sent / size)
+        this.say(sent >= size ? words.checking : fill(words.sending, { done: bytes(sent), total: bytes(size) }))
+      },
+      waiting: (seconds) => this.say(fill(words.waiting, { seconds: String(seconds) })),
+      sleep: (seconds) => new Promise((resolve) => window.setTimeout(resolve, seconds * 1000)),
+    })
+  }
+
+  /** The upload of this very file that was begun before and is still open. */
+  private async resumed(asked: Asked): Promise<Upload | null> {
+    const id = remembered(asked)
+    if (id === null) return null
+    this.say(this.settings.words.resuming)
+    const answer = await this.request('GET', `${this.settings.uploads}${id}/`, { signal: this.aborting.signal })
+    if (answer.status === 200) return answer.body as Upload
+    if (answer.status >= 500) throw refusal(answer)
+    forget(asked)
+    return null
+  }
+
+  private async begun(asked: Asked): Promise<Upload> {
+    this.say(this.settings.words.starting)
+    const { file, team, model, modelName } = asked
+    const whose = model ? { model } : { team, model_name: modelName }
+    const json = { ...whose, filename: file.name, length_bytes: file.size }
+    const answer = await this.request('POST', this.settings.uploads, { json, signal: this.aborting.signal })
+    if (answer.status !== 201) throw refusal(answer)
+    const upload = answer.body as Upload
+    remember(asked, upload.id)
+    return upload
+  }
+
+  private ended(error: unknown, asked: Asked): void {
+    this.say('')
+    if (error instanceof DOMException && error.name === 'AbortError') {
+      forget(asked)
+      this.say(this.settings.words.cancelled)
+    } else if (error instanceof Refused) {
+      if (error.status < 500) forget(asked)
+      this.problem(error.problem.told, error.problem.address)
+    } else if (error instanceof Broken) {
+      this.problem(this.settings.words.failed)
+    } else {
+      throw error
+    }
+  }
+
+  private async cancel(): Promise<void> {
+    this.aborting.abort()
+    if (this.current !== null) await this.request('DELETE', `${this.settings.uploads}${this.current.id}/`)
+    this.current = null
+  }
+
+  private takeDrops(zone: HTMLElement): void {
+    zone.addEventListener('dragover', (event) => {
+      event.preventDefault()
+      zone.classList.add(HOVER)
+    })
+    zone.addEventListener('dragleave', () => zone.classList.remove(HOVER))
+    zone.addEventListener('drop', (event) => {
+      event.preventDefault()
+      zone.classList.remove(HOVER)
+      const files = event.dataTransfer?.files
+      if (files?.length && !this.isBusy) this.fileField().files = files
+    })
+  }
+
+  private busy(isBusy: boolean): void {
+    this.isBusy = isBusy
+    this.part('cancel').hidden = !isBusy
+    this.part('progress').hidden = false
+    this.form.querySelector<HTMLButtonElement>('button:not([type="button"])')!.disabled = isBusy
+    this.form.querySelectorAll<HTMLInputElement | HTMLSelectElement>('input, select').forEach((field) => {
+      field.disabled = isBusy
+    })
+  }
+
+  private bar(share: number): void {
+    this.form.querySelector('progress')!.value = share
+  }
+
+  private say(text: string): void {
+    this.part('state').textContent = text
+  }
+
+  private problem(text: string, address?: string): void {
+    const place = this.part('problem')
+    place.hidden = text === ''
+    place.textContent = text
+    if (address) {
+      const link = document.createElement('a')
+      link.href = address
+      link.textContent = ` ${address}`
+      place.append(link)
+    }
+  }
+
+  private part(name: string): HTMLElement {
+    return this.form.querySelector<HTMLElement>(`[data-part="${name}"]`)!
+  }
+
+  private field(name: string): string {
+    return this.form.querySelector<HTMLInputElement | HTMLSelectElement>(`[name="${name}"]`)!.value
+  }
+
+  private fileField(): HTMLInputElement {
+    return this.form.querySelector<HTMLInputElement>('input[type="file"]')!
+  }
+}
+
+function fill(text: string, values: Record<string, string>): string {
+  return Object.entries(values).reduce((filled, [name, value]) => filled.replace(`{${name}}`, value), text)
+}
+
+function bytes(count: number): string {
+  return `${(count / (1 << 20)).toFixed(1)} MiB`
+}
+
+function key({ file, team, model, modelName }: Asked): string {
+  return [MEMORY, team, model || modelName, file.name, file.size, file.lastModified].join('|')
+}
+
+function remember(asked: Asked, id: string): void {
+  localStorage.setItem(key(asked), id)
+}
+
+function remembered(asked: Asked): string | null {
+  return localStorage.getItem(key(asked))
+}
+
+function forget(asked: Asked): void {
+  localStorage.removeItem(key(asked))
+}

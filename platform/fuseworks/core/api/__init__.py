@@ -1,0 +1,1 @@
+"""Endpoints of the core app, one module each."""

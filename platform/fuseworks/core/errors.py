@@ -1,0 +1,86 @@
+"""Errors that the platform tells its users: one catalogue of ids, texts, remedies and HTTP statuses.
+
+Ids read `<app>:<side>:<what>` as the optimizer's do, whose catalogue class is used here too. An app's errors live in
+its own `errors.py`; raise `PlatformError(id, place=..., **context)` in services. `core/problems.py` makes the answer
+(RFC 9457, `application/problem+json`) of it, and `PlatformErrorMiddleware` makes the page.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from optimizer.errors import CATALOGUE, FuseworksError
+from optimizer.errors import catalogue as _catalogue
+
+STATUS: dict[str, int] = {}
+
+
+def catalogue(entries: dict[str, tuple[int, str, str]]) -> None:
+    """Adds an app's errors: `{id: (HTTP status, message, remedy)}`. Called at module level by an app's `errors.py`."""
+    _catalogue({id_: (message, remedy) for id_, (_, message, remedy) in entries.items()})
+    STATUS.update({id_: status for id_, (status, _, _) in entries.items()})
+
+
+class PlatformError(FuseworksError):
+    """An expected failure of a request. `extra` travels in the answer beside id, message and remedy."""
+
+    def __init__(
+        self, id: str, *, place: str | None = None, extra: dict[str, Any] | None = None, **context: Any
+    ) -> None:
+        super().__init__(id, place=place, **context)
+        self.extra = extra or {}
+
+    @property
+    def status(self) -> int:
+        return STATUS[self.id]
+
+
+def known(id_: str) -> bool:
+    return id_ in CATALOGUE
+
+
+catalogue(
+    {
+        "core:usage:not-found": (
+            404,
+            "There is no such {what} here, or you may not see it.",
+            "Check the address, and that you are signed in with a team that owns it.",
+        ),
+        "core:usage:forbidden": (
+            403,
+            "Your role in {team} is {role}; this needs {needed}.",
+            "Ask an owner of the team to change your role.",
+        ),
+        "core:usage:token-scope": (
+            403,
+            "This API token has no scope {scope}.",
+            "Make a token with that scope on your tokens page.",
+        ),
+        "core:usage:invalid": (
+            400,
+            "The request cannot be understood: {text}",
+            "Mend the named fields and send it again.",
+        ),
+        "core:usage:unauthenticated": (
+            401,
+            "You are not signed in.",
+            "Sign in, or send the header Authorization: Bearer TOKEN with a token of your tokens page.",
+        ),
+        "core:usage:body-too-large": (
+            413,
+            "The body has more than the {limit_bytes} bytes that are taken here.",
+            "Send less; a model's file goes to the uploads' address.",
+        ),
+        "core:usage:form-expired": (
+            403,
+            "This form is out of date, so nothing was done.",
+            "Go back, load the page again and send it once more; your browser must take cookies of this site.",
+        ),
+        "core:usage:refused": (403, "This is refused: {text}", "Ask an owner of the team."),
+        "core:ours:unexpected": (
+            500,
+            "Something failed in a way Fuseworks did not foresee (reference {reference}).",
+            "This is a fault of Fuseworks: please report it with the reference.",
+        ),
+    }
+)

@@ -1,0 +1,174 @@
+"""Reads of the fleet: which workers are alive and free, what waits for them, and when a run's turn comes."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Exists, OuterRef, QuerySet
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from fuseworks.accounts.permissions import Actor
+from fuseworks.fleet.fair_share import Load, Waiting, fair_order
+from fuseworks.fleet.models import Worker
+from fuseworks.runs.models import OPEN, Attempt, AttemptState, Purpose, Run, Status
+
+BEATS_MISSED = 3
+# A run that its worker gave back is not sent again at once: the same worker is free now, and would give it back again.
+AFTER_GIVING_UP = timedelta(seconds=15)
+STOPPED_SHOWN = timedelta(days=2)
+
+
+def heartbeat_s() -> float:
+    """Seconds between two signs of life that a worker is asked for."""
+    return max(1.0, settings.LEASE_S / BEATS_MISSED)
+
+
+def workers_alive(*, now: datetime) -> QuerySet[Worker]:
+    """Heard of within three heartbeats, and not gone by their own word."""
+    since = now - timedelta(seconds=BEATS_MISSED * heartbeat_s())
+    return Worker.objects.filter(last_seen_at__gte=since, stopped_at=None)
+
+
+def attempts_open(*, target: str | None = None) -> QuerySet[Attempt]:
+    found = Attempt.objects.filter(state__in=OPEN)
+    return found if target is None else found.filter(run__target=target)
+
+
+def free_workers(*, now: datetime) -> dict[str, int]:
+    """By target: living workers that have no run, less the messages that are on their way already."""
+    claimed = Attempt.objects.filter(worker=OuterRef("pk"), state=AttemptState.CLAIMED)
+    free = Counter(workers_alive(now=now).exclude(Exists(claimed)).values_list("target", flat=True))
+    on_their_way = Attempt.objects.filter(state=AttemptState.SENT).values_list("run__target", flat=True)
+    nobodys = Attempt.objects.filter(state=AttemptState.CLAIMED, worker=None).values_list("run__target", flat=True)
+    free.subtract(on_their_way)
+    free.subtract(nobodys)
+    return {target: count for target, count in free.items() if count > 0}
+
+
+def waiting(*, target: str, now: datetime) -> list[Waiting]:
+    """Queued runs that no message is on its way for."""
+    sent = Attempt.objects.filter(run=OuterRef("pk"), state__in=OPEN)
+    given_up = Attempt.objects.filter(
+        run=OuterRef("pk"), state=AttemptState.GAVE_UP, ended_at__gt=now - AFTER_GIVING_UP
+    )
+    rows = (
+        Run.objects.filter(status=Status.QUEUED, target=target, cancel_requested_at=None)
+        .exclude(Exists(sent))
+        .exclude(Exists(given_up))
+        .values_list("pk", "team_id", "team__business_unit_id", "purpose", "created_at")
+    )
+    return [Waiting(pk, team, unit, purpose == Purpose.INSPECT, at) for pk, team, unit, purpose, at in rows]
+
+
+def load(*, target: str) -> Load:
+    rows = list(attempts_open(target=target).values_list("run__team__business_unit_id", "run__team_id"))
+    return Load(units=Counter(unit for unit, _ in rows), teams=Counter(team for _, team in rows))
+
+
+@dataclass(frozen=True)
+class QueuePlace:
+    """Of a queued run. `position` 0 is the next one; `waits_for` is `worker`, `turn` or `claim`."""
+
+    position: int
+    workers: int
+    waits_for: str
+
+    @property
+    def reason(self) -> str:
+        if self.waits_for == "claim":
+            return str(_("Sent to a worker, which has not begun yet."))
+        if self.waits_for == "worker":
+            return str(_("No worker serves this target at the moment."))
+        if self.position == 0:
+            return str(_("Next: it waits for a worker that is free."))
+        before = ngettext("%(count)s run is before it.", "%(count)s runs are before it.", self.position)
+        return before % {"count": self.position}
+
+
+def queue_place(*, run: Run, now: datetime | None = None) -> QueuePlace | None:
+    """How many runs would be sent before this one, as things stand; None unless it is queued. Runs that end and runs
+    that come change it."""
+    if run.status != Status.QUEUED:
+        return None
+    now = now or timezone.now()
+    workers = workers_alive(now=now).filter(target=run.target).count()
+    if Attempt.objects.filter(run=run, state=AttemptState.SENT).exists():
+        return QueuePlace(0, workers, "claim" if workers else "worker")
+    ahead = 0
+    for turn in fair_order(waiting(target=run.target, now=now), load(target=run.target)):
+        if turn.run_id == run.pk:
+            break
+        ahead += 1
+    return QueuePlace(ahead, workers, "turn" if workers else "worker")
+
+
+@dataclass(frozen=True)
+class WorkerView:
+    """A worker as pages show it. `run` is what it works on, when the reader may see that."""
+
+    worker: Worker
+    state: str = field(metadata={"values": "idle, busy, silent, stopped"})
+    run: Run | None
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        return self.worker.manifest if isinstance(self.worker.manifest, dict) else {}
+
+
+def fleet(*, actor: Actor, now: datetime | None = None) -> list[WorkerView]:
+    """All workers but those that stopped long ago; whose run a busy one has is told only to who may see it."""
+    now = now or timezone.now()
+    since = now - STOPPED_SHOWN
+    rows = list(Worker.objects.filter(last_seen_at__gte=since).order_by("target", "name"))
+    alive = set(workers_alive(now=now).values_list("pk", flat=True))
+    claimed: dict[uuid.UUID | None, uuid.UUID] = dict(
+        Attempt.objects.filter(state=AttemptState.CLAIMED, worker__in=rows).values_list("worker_id", "run_id")
+    )
+    seen = Run.objects.visible_to(actor).select_related("version__model").in_bulk(list(set(claimed.values())))
+    return [_view(worker, alive, claimed, seen) for worker in rows]
+
+
+def _view(
+    worker: Worker, alive: set[uuid.UUID], claimed: dict[uuid.UUID | None, uuid.UUID], seen: dict[uuid.UUID, Run]
+) -> WorkerView:
+    if worker.stopped_at is not None:
+        return WorkerView(worker, "stopped", None)
+    if worker.pk not in alive:
+        return WorkerView(worker, "silent", None)
+    run_id = claimed.get(worker.pk)
+    return WorkerView(worker, "busy" if run_id else "idle", seen.get(run_id) if run_id else None)
+
+
+@dataclass(frozen=True)
+class Queue:
+    """Of one target. `waiting` counts runs of all teams."""
+
+    target: str
+    waiting: int
+    running: int
+    workers: int
+    free: int
+
+
+def queues(*, now: datetime | None = None) -> list[Queue]:
+    """Of every target that a living worker serves or a run waits for."""
+    now = now or timezone.now()
+    workers = Counter(workers_alive(now=now).values_list("target", flat=True))
+    queued = Counter(Run.objects.filter(status=Status.QUEUED).values_list("target", flat=True))
+    running = Counter(Run.objects.filter(status=Status.RUNNING).values_list("target", flat=True))
+    free = free_workers(now=now)
+    targets = sorted(set(workers) | set(queued) | set(running))
+    return [Queue(t, queued[t], running[t], workers[t], free.get(t, 0)) for t in targets]
+
+
+def targets_served(*, now: datetime | None = None) -> list[str]:
+    """What a run may be started for and begin soon."""
+    found = workers_alive(now=now or timezone.now()).values_list("target", flat=True).distinct()
+    return sorted(found)

@@ -1,0 +1,33 @@
+"""Checks of a CI gate: a limit on latency_ratio, and what the comparison said of it."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from fuseworks.core.models import Row, Scoped
+from fuseworks.runs.models import Run
+
+
+class Outcome(models.TextChoices):
+    """`pass`: the interval's upper end is at most the limit; `fail`: its lower end is above it; else cannot tell."""
+
+    PENDING = "pending"
+    PASS = "pass"
+    FAIL = "fail"
+    CANNOT_TELL = "cannot_tell"
+    NO_RESULT = "no_result"
+
+
+class GateChecks(Scoped):
+    team_path = "run__team"
+
+
+class GateCheck(Row):
+    run = models.OneToOneField(Run, models.CASCADE, related_name="gate_check")
+    max_latency_ratio = models.FloatField()
+    outcome = models.CharField(max_length=12, choices=Outcome.choices, default=Outcome.PENDING)
+    latency_ratio = models.FloatField(null=True)
+    latency_ratio_low = models.FloatField(null=True)
+    latency_ratio_high = models.FloatField(null=True)
+
+    objects = GateChecks.as_manager()

@@ -1,0 +1,1 @@
+"""The shared catalog: recipes, their immutable versions, and the evidence of where they worked and where not."""

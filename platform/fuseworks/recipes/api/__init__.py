@@ -1,0 +1,1 @@
+"""Endpoints of this app, one module each."""

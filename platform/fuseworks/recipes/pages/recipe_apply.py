@@ -1,0 +1,87 @@
+"""Apply a recipe to a model of one's own: choose the version, start a replay, watch it."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_http_methods
+
+from fuseworks.accounts.permissions import RUN, actor_of, teams_where
+from fuseworks.core.discovery import page
+from fuseworks.core.errors import PlatformError
+from fuseworks.core.lookup import get_or_404
+from fuseworks.recipes import selectors
+from fuseworks.recipes.models import RecipeVersion
+from fuseworks.registry.models import ModelVersion
+from fuseworks.runs.services import run_create
+
+BUDGETS_S = (180, 300, 480, 900)
+
+
+@page("recipe-versions/<uuid:version_id>/apply/", title=_("Apply to my model"), name="recipe_apply")
+@require_http_methods(["GET", "POST"])
+def recipe_apply(request: HttpRequest, version_id: uuid.UUID) -> HttpResponse:
+    actor = actor_of(request)
+    recipe_version = get_or_404(selectors.recipe_versions_visible_to(actor), what="recipe version", pk=version_id)
+    versions = (
+        ModelVersion.objects.visible_to(actor)
+        .filter(model__team__in=teams_where(actor, RUN), deleted_at=None)
+        .select_related("model__team")
+        .order_by("model__name", "-number")
+    )
+    targets = selectors.targets_for(recipe_version=recipe_version)
+    error = None
+    if request.method == "POST":
+        try:
+            version = get_or_404(versions, what="model version", pk=_uuid(request.POST.get("version", "")))
+            policy = {"budget_s": float(_budget(request.POST.get("budget_s", "")))}
+            if request.POST.get("bfloat16"):
+                policy = {**policy, "precisions": ["float32", "bfloat16"]}  # type: ignore[dict-item]
+            run = run_create(
+                actor=actor,
+                version=version,
+                purpose="replay",
+                target=_target(request.POST.get("target", ""), targets, recipe_version),
+                recipe_version=recipe_version,
+                policy=policy,
+            )
+            return redirect("run", run_id=run.pk)
+        except PlatformError as refused:
+            error = refused
+    return render(
+        request,
+        "recipes/apply.html",
+        {
+            "recipe_version": recipe_version,
+            "versions": versions,
+            "chosen": request.POST.get("version") or request.GET.get("model_version", ""),
+            "budgets": BUDGETS_S,
+            "targets": targets,
+            "error": error,
+        },
+        status=422 if error else 200,
+    )
+
+
+def _uuid(text: str) -> uuid.UUID:
+    try:
+        return uuid.UUID(text)
+    except ValueError as error:
+        raise PlatformError("core:usage:invalid", place="version", text="choose a model version") from error
+
+
+def _target(text: str, targets: list[str], recipe_version: RecipeVersion) -> str:
+    if not targets:
+        raise PlatformError("recipes:usage:no-target", kind=recipe_version.target_kind)
+    if text and text not in targets:
+        raise PlatformError("core:usage:invalid", place="target", text="choose one of the targets")
+    return text or targets[0]
+
+
+def _budget(text: str) -> int:
+    if not text.isdigit() or int(text) not in BUDGETS_S:
+        raise PlatformError("core:usage:invalid", place="budget_s", text="choose one of the budgets")
+    return int(text)

@@ -1,0 +1,71 @@
+"""`uploads/`: begins a resumable upload. Its bytes go to `uploads/<uuid>/`. Not for a file in one request
+(`upload_file`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework import generics, serializers, status
+from rest_framework.response import Response
+
+from fuseworks.accounts.permissions import actor_of
+from fuseworks.core.discovery import endpoint
+from fuseworks.registry import selectors
+from fuseworks.registry.api.serializers import UploadSerializer
+from fuseworks.registry.models import Upload
+from fuseworks.registry.services import upload_begin
+
+
+class NewUploadSerializer(serializers.Serializer[Any]):
+    """`model`, or `team` and `model_name`: a model of that name is made when the team has none."""
+
+    team = serializers.SlugField(required=False, help_text="slug of the team; may be left out with `model`")
+    model = serializers.UUIDField(required=False)
+    model_name = serializers.CharField(max_length=80, required=False)
+    filename = serializers.CharField(max_length=1000)
+    length_bytes = serializers.IntegerField(min_value=0)
+    sha256 = serializers.CharField(required=False, allow_blank=True, default="", help_text="refused when it differs")
+
+    def validate(self, given: dict[str, Any]) -> dict[str, Any]:
+        if "model" not in given and not ("team" in given and "model_name" in given):
+            raise serializers.ValidationError({"model": "Give model, or team and model_name."})
+        return given
+
+
+@endpoint("uploads/", name="upload-list")
+class Uploads(generics.ListAPIView[Upload]):
+    """Your own uploads that are not complete."""
+
+    serializer_class = UploadSerializer
+    filter_backends = ()
+    queryset = Upload.objects.none()  # for the schema
+
+    def get_queryset(self) -> Any:
+        return selectors.open_uploads(actor=actor_of(self.request))
+
+    @extend_schema(
+        request=NewUploadSerializer,
+        responses={201: OpenApiResponse(UploadSerializer, description="the header Location says where PATCH appends")},
+    )
+    def post(self, request: Any) -> Response:
+        """Begin an upload. PATCH its bytes to the answer's address, in pieces of any size."""
+        given = NewUploadSerializer(data=request.data)
+        given.is_valid(raise_exception=True)
+        actor, asked = actor_of(request), given.validated_data
+        model = selectors.model_get(actor=actor, model_id=asked["model"]) if "model" in asked else None
+        team = selectors.team_of(actor=actor, slug=asked["team"]) if "team" in asked else None
+        if team is None:
+            assert model is not None  # validated
+            team = model.team
+        upload = upload_begin(
+            actor=actor,
+            team=team,
+            filename=asked["filename"],
+            length_bytes=asked["length_bytes"],
+            model=model,
+            model_name=asked.get("model_name", ""),
+            expected_sha256=asked["sha256"],
+        )
+        shown = UploadSerializer(upload, context={"request": request}).data
+        return Response(shown, status=status.HTTP_201_CREATED, headers={"Location": shown["address"]})

@@ -1,0 +1,10 @@
+"""The registry app."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class RegistryConfig(AppConfig):
+    name = "fuseworks.registry"
+    label = "registry"

@@ -1,0 +1,56 @@
+"""One model: its versions, what is said of it, and its last runs."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_http_methods
+
+from fuseworks.accounts.permissions import UPLOAD, actor_of, may
+from fuseworks.core.discovery import page
+from fuseworks.core.errors import PlatformError
+from fuseworks.core.telling import sentence_of
+from fuseworks.registry import selectors
+from fuseworks.registry.forms import FAMILIES, DescriptionForm
+from fuseworks.registry.models import Family
+from fuseworks.registry.services import model_update
+
+SHOWN_RUNS = 15
+
+
+@page("models/<uuid:model_id>/", title=_("Model"), name="model")
+@require_http_methods(["GET", "HEAD", "POST"])
+def model(request: HttpRequest, model_id: uuid.UUID) -> HttpResponse:
+    actor = actor_of(request)
+    model = selectors.model_get(actor=actor, model_id=model_id)
+    form = DescriptionForm(initial={"name": model.name, "family": model.family, "description": model.description})
+    if request.method == "POST":
+        form = DescriptionForm(request.POST)
+        if form.is_valid():
+            try:
+                model_update(actor=actor, model=model, **form.cleaned_data)
+                messages.success(request, gettext("Saved."))
+                return redirect("model", model_id=model.pk)
+            except PlatformError as error:
+                if error.place != "name":
+                    raise
+                form.add_error("name", sentence_of(error))
+                model.refresh_from_db()
+    return render(
+        request,
+        "registry/model.html",
+        {
+            "model": model,
+            "form": form,
+            "family": FAMILIES.get(Family(model.family)),
+            "versions": selectors.versions_of(model=model),
+            "runs": selectors.runs_of(actor=actor, model=model)[:SHOWN_RUNS],
+            "may_change": may(actor, model.team, UPLOAD),
+        },
+        status=422 if form.errors else 200,
+    )

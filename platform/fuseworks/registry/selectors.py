@@ -1,0 +1,143 @@
+"""What reads the registry. Everything begins with what the actor may see."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery, Sum
+
+from fuseworks.accounts.models import Team
+from fuseworks.accounts.permissions import READ, UPLOAD, Actor, teams_where
+from fuseworks.core.lookup import get_or_404
+from fuseworks.registry.models import Model, ModelVersion, Upload, Workload
+from fuseworks.results.models import RunResult
+from fuseworks.runs.models import Artifact, Purpose, Run
+
+JUDGING = (Purpose.OPTIMIZE, Purpose.REPLAY)
+
+
+def team_of(*, actor: Actor, slug: str) -> Team:
+    """Raises PlatformError (`core:usage:not-found`)."""
+    return get_or_404(teams_where(actor, READ), what="team", slug=slug)
+
+
+def teams_to_upload(*, actor: Actor) -> QuerySet[Team]:
+    return teams_where(actor, UPLOAD).select_related("business_unit").order_by("name")
+
+
+def models_list(*, actor: Actor) -> QuerySet[Any]:
+    """With `newest_number`, `newest_id`, `newest_at` and the last judged run's `verdict`, `speedup` and `run_id`."""
+    newest = ModelVersion.objects.filter(model=OuterRef("pk")).order_by("-number")
+    judged = (
+        RunResult.objects.filter(run__version__model=OuterRef("pk"), run__purpose__in=JUDGING)
+        .exclude(verdict="")
+        .order_by("-created_at")
+    )
+    return (
+        Model.objects.visible_to(actor)
+        .select_related("team__business_unit")
+        .annotate(
+            newest_id=Subquery(newest.values("pk")[:1]),
+            newest_number=Subquery(newest.values("number")[:1]),
+            newest_format=Subquery(newest.values("format")[:1]),
+            newest_at=Subquery(newest.values("created_at")[:1]),
+            verdict=Subquery(judged.values("verdict")[:1]),
+            speedup=Subquery(judged.values("speedup")[:1]),
+            run_id=Subquery(judged.values("run_id")[:1]),
+        )
+        .order_by("team__name", "name")
+    )
+
+
+def search(models: QuerySet[Any], text: str) -> QuerySet[Any]:
+    """Each word is somewhere in the name, the description or the name of the team."""
+    for word in text.split():
+        models = models.filter(Q(name__icontains=word) | Q(description__icontains=word) | Q(team__name__icontains=word))
+    return models
+
+
+def model_get(*, actor: Actor, model_id: uuid.UUID) -> Model:
+    models = Model.objects.visible_to(actor).select_related("team__business_unit")
+    return get_or_404(models, what="model", pk=model_id)
+
+
+def versions_of(*, model: Model) -> QuerySet[Any]:
+    """Newest first, with the `verdict` and `speedup` of each one's last judged run."""
+    judged = (
+        RunResult.objects.filter(run__version=OuterRef("pk"), run__purpose__in=JUDGING)
+        .exclude(verdict="")
+        .order_by("-created_at")
+    )
+    return (
+        model.versions.select_related("uploaded_by", "model__team")
+        .annotate(
+            verdict=Subquery(judged.values("verdict")[:1]),
+            speedup=Subquery(judged.values("speedup")[:1]),
+            run_id=Subquery(judged.values("run_id")[:1]),
+        )
+        .order_by("-number")
+    )
+
+
+def version_get(*, actor: Actor, version_id: uuid.UUID) -> ModelVersion:
+    versions = ModelVersion.objects.visible_to(actor).select_related(
+        "model__team__business_unit", "uploaded_by", "deleted_by"
+    )
+    return get_or_404(versions, what="version", pk=version_id)
+
+
+def comparable_versions(*, version: ModelVersion) -> QuerySet[ModelVersion]:
+    """Those of the same team whose file is there: of the same model first, the newest first."""
+    same_model = Model.objects.filter(pk=OuterRef("model_id")).filter(pk=version.model_id)
+    return (
+        ModelVersion.objects.filter(model__team=version.model.team, deleted_at=None)
+        .exclude(pk=version.pk)
+        .select_related("model")
+        .annotate(is_same_model=Exists(same_model))
+        .order_by("-is_same_model", "model__name", "-number")
+    )
+
+
+def runs_of(*, actor: Actor, model: Model) -> QuerySet[Run]:
+    runs = Run.objects.visible_to(actor).filter(version__model=model)
+    return runs.select_related("version", "created_by", "result").order_by("-created_at")
+
+
+def inspect_run(*, version: ModelVersion) -> Run | None:
+    """The last one: an inspection may have been tried again."""
+    return version.runs.filter(purpose=Purpose.INSPECT).order_by("-created_at").first()
+
+
+def current_workload(*, version: ModelVersion) -> Workload | None:
+    return version.workloads.order_by("-number").first()
+
+
+def workloads_of(*, version: ModelVersion) -> QuerySet[Workload]:
+    return version.workloads.select_related("created_by").order_by("-number")
+
+
+def upload_get(*, actor: Actor, upload_id: uuid.UUID) -> Upload:
+    uploads = Upload.objects.visible_to(actor).select_related("team", "model", "version")
+    return get_or_404(uploads, what="upload", pk=upload_id)
+
+
+def open_uploads(*, actor: Actor) -> QuerySet[Upload]:
+    """The actor's own that are not complete."""
+    uploads = Upload.objects.visible_to(actor).filter(created_by=actor.user, version=None)
+    return uploads.select_related("team", "model").order_by("-created_at")
+
+
+def stored_bytes(*, team: Team) -> int:
+    """What counts against the team's quota: the files of its versions, those that its runs left, and what its open
+    uploads have announced."""
+    versions = ModelVersion.objects.filter(model__team=team, deleted_at=None)
+    stored = versions.aggregate(total=Sum("size_bytes"))["total"] or 0
+    announced = Upload.objects.filter(team=team, version=None).aggregate(total=Sum("length_bytes"))["total"] or 0
+    left = Artifact.objects.filter(run__team=team).aggregate(total=Sum("size_bytes"))["total"] or 0
+    return int(stored + left + announced)
+
+
+def quota_bytes(*, team: Team) -> int:
+    return team.quota_bytes if team.quota_bytes is not None else int(settings.TEAM_QUOTA_BYTES)

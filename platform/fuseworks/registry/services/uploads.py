@@ -1,0 +1,267 @@
+"""Uploads: begun, appended to, finished or cancelled. The bytes lie in `registry.incoming` until they are a version.
+
+Whatever is wrong with the file itself ends the upload: more bytes cannot mend it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from datetime import datetime, timedelta
+from io import BufferedRandom
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Max
+from django.urls import reverse
+from django.utils import timezone
+
+from fuseworks.accounts.models import Team
+from fuseworks.accounts.permissions import UPLOAD, Actor, audit, require
+from fuseworks.core.errors import PlatformError
+from fuseworks.core.storage import delete_stored, store_file
+from fuseworks.registry import formats, incoming
+from fuseworks.registry.models import Format, Model, ModelVersion, Upload
+from fuseworks.registry.selectors import quota_bytes, stored_bytes
+from fuseworks.registry.services.models import checked_name
+from fuseworks.runs.models import Purpose
+from fuseworks.runs.services import run_create
+
+VERSIONS = "versions"
+SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def upload_begin(
+    *,
+    actor: Actor,
+    team: Team,
+    filename: str,
+    length_bytes: int,
+    model: Model | None = None,
+    model_name: str = "",
+    expected_sha256: str = "",
+) -> Upload:
+    """Of a new version of `model`, or of the team's model called `model_name`, which is made when there is none.
+
+    Raises PlatformError for what can be refused before a byte is sent: name, format, size, quota, room on the disk.
+    """
+    require(actor, team, UPLOAD)
+    filename = formats.clean_filename(filename)
+    formats.check_size(formats.format_by_name(filename), length_bytes, filename)
+    expected_sha256 = expected_sha256.strip().lower()
+    if expected_sha256 and not SHA256.fullmatch(expected_sha256):
+        raise PlatformError("registry:usage:sha256", place="sha256", text=expected_sha256[:80])
+    if model is None:
+        model_name, slug = checked_name(model_name)
+        model = Model.objects.filter(team=team, slug=slug).first()
+    elif model.team_id != team.pk:
+        raise PlatformError("core:usage:not-found", what="model")
+    with transaction.atomic():
+        # Two uploads that begin together must not both take the last of the quota.
+        team = Team.objects.select_for_update().get(pk=team.pk)
+        _check_quota(team, length_bytes)
+        upload = Upload.objects.create(
+            team=team,
+            model=model,
+            model_name=model.name if model is not None else model_name,
+            filename=filename,
+            length_bytes=length_bytes,
+            expected_sha256=expected_sha256,
+            created_by=actor.user,
+            expires_at=_expiry(),
+        )
+        incoming.create(upload)
+    return upload
+
+
+def upload_append(
+    *,
+    actor: Actor,
+    upload: Upload,
+    offset: int,
+    stream: incoming.Readable,
+    length_bytes: int,
+    sha256: bytes | None = None,
+) -> int:
+    """Appends the stream's `length_bytes` at `offset` and answers the new offset; the last byte finishes the upload.
+
+    `sha256` of these bytes, if given, must hold or they are dropped. A sender that goes away leaves what came.
+    Raises PlatformError: `registry:usage:...` for a wrong offset, another writer, too many bytes, a cut connection;
+    and what `upload_finish` raises.
+    """
+    require(actor, upload.team, UPLOAD)
+    if upload.version is not None and offset == upload.length_bytes and length_bytes == 0:
+        return offset  # its sender missed the answer to the last byte
+    with incoming.locked(upload) as file:
+        _check_open(upload)
+        at = incoming.offset_of(upload)
+        if offset != at:
+            extra = {"offset_bytes": at}
+            raise PlatformError("registry:usage:wrong-offset", offset_bytes=at, given=offset, extra=extra)
+        if at + length_bytes > upload.length_bytes:
+            raise PlatformError(
+                "registry:usage:past-end",
+                given_bytes=length_bytes,
+                offset_bytes=at,
+                length_bytes=upload.length_bytes,
+            )
+        Upload.objects.filter(pk=upload.pk).update(expires_at=_expiry(), updated_at=timezone.now())
+        chunk_hash = hashlib.sha256()
+        received_bytes = incoming.receive(file, stream, length_bytes, chunk_hash)
+        is_cut = received_bytes < length_bytes
+        if sha256 is not None and (is_cut or chunk_hash.digest() != sha256):
+            file.truncate(at)
+        if is_cut:
+            raise PlatformError("registry:usage:cut-off", received_bytes=received_bytes, announced_bytes=length_bytes)
+        if sha256 is not None and chunk_hash.digest() != sha256:
+            raise PlatformError("registry:usage:chunk-checksum")
+        if at + received_bytes == upload.length_bytes:
+            # In one piece: no second reading.
+            _finish(actor, upload, file, chunk_hash.hexdigest() if at == 0 else None)
+        return at + received_bytes
+
+
+def upload_finish(*, actor: Actor, upload: Upload) -> ModelVersion:
+    """Makes the version of a complete upload, and starts its inspect run. Finishing twice answers the same version.
+
+    Raises PlatformError (and ends the upload): `registry:user:...` for the file, `registry:usage:same-bytes`.
+    """
+    require(actor, upload.team, UPLOAD)
+    if upload.version is not None:
+        return upload.version
+    with incoming.locked(upload) as file:
+        _check_open(upload)
+        at = incoming.offset_of(upload)
+        if at != upload.length_bytes:
+            raise PlatformError("registry:usage:incomplete", offset_bytes=at, length_bytes=upload.length_bytes)
+        return _finish(actor, upload, file, None)
+
+
+def upload_cancel(*, actor: Actor, upload: Upload) -> None:
+    """Raises PlatformError (`registry:usage:upload-over`) for one that is a version already."""
+    require(actor, upload.team, UPLOAD)
+    if upload.version_id is not None:
+        raise PlatformError("registry:usage:upload-over", why="it is complete; delete the version instead")
+    _end(upload)
+
+
+def upload_whole(
+    *,
+    actor: Actor,
+    team: Team,
+    filename: str,
+    stream: incoming.Readable,
+    length_bytes: int,
+    model: Model | None = None,
+    model_name: str = "",
+    expected_sha256: str = "",
+) -> ModelVersion:
+    """All in one: what comes in one body is a version, or nothing is kept of it."""
+    upload = upload_begin(
+        actor=actor,
+        team=team,
+        filename=filename,
+        length_bytes=length_bytes,
+        model=model,
+        model_name=model_name,
+        expected_sha256=expected_sha256,
+    )
+    try:
+        upload_append(actor=actor, upload=upload, offset=0, stream=stream, length_bytes=length_bytes)
+    except BaseException:
+        _end(upload)
+        raise
+    assert upload.version is not None  # the last byte finished it
+    return upload.version
+
+
+def _check_open(upload: Upload) -> None:
+    """Looked up again once the file is locked: another request may have finished or cancelled it meanwhile."""
+    row = Upload.objects.filter(pk=upload.pk).first()
+    if row is None or row.version_id is not None or row.expires_at < timezone.now():
+        raise PlatformError("registry:usage:upload-over", why="it was completed, cancelled or has expired")
+
+
+def _finish(actor: Actor, upload: Upload, file: BufferedRandom, sha256: str | None) -> ModelVersion:
+    try:
+        format_ = formats.examine(file, upload.filename)
+        sha256 = sha256 or incoming.sha256_of(file)
+        if upload.expected_sha256 not in ("", sha256):
+            raise PlatformError("registry:user:checksum", found=sha256, expected=upload.expected_sha256)
+        version = _register(actor, upload, format_, sha256)
+    except PlatformError as error:
+        if error.id.startswith("registry:"):
+            _end(upload)
+        raise
+    return version
+
+
+def _register(actor: Actor, upload: Upload, format_: Format, sha256: str) -> ModelVersion:
+    try:
+        key = store_file(incoming.path_of(upload), prefix=VERSIONS)
+    except FileNotFoundError as error:  # its lock keeps writers out, not whoever cancels
+        raise PlatformError("registry:usage:upload-over", why="it was cancelled") from error
+    try:
+        with transaction.atomic():
+            model = _model_of(upload)
+            _refuse_same_bytes(model, sha256)
+            newest = model.versions.aggregate(newest=Max("number"))["newest"] or 0
+            version = ModelVersion.objects.create(
+                model=model,
+                number=newest + 1,
+                filename=upload.filename,
+                format=format_,
+                sha256=sha256,
+                size_bytes=upload.length_bytes,
+                storage_key=key,
+                uploaded_by=actor.user,
+            )
+            if not Upload.objects.filter(pk=upload.pk).update(version=version, model=model):
+                raise PlatformError("registry:usage:upload-over", why="it was cancelled")
+            audit(actor, "version.upload", team=model.team, target=version, number=version.number, sha256=sha256)
+            run_create(actor=actor, version=version, purpose=Purpose.INSPECT)
+    except BaseException:
+        delete_stored(key)
+        raise
+    upload.version, upload.model = version, model
+    incoming.remove(upload)
+    return version
+
+
+def _model_of(upload: Upload) -> Model:
+    """Locked, so that two uploads of one model number their versions one after the other."""
+    if upload.model_id is None:
+        name, slug = checked_name(upload.model_name)
+        Model.objects.get_or_create(team=upload.team, slug=slug, defaults={"name": name})
+        return Model.objects.select_for_update().get(team=upload.team, slug=slug)
+    return Model.objects.select_for_update().get(pk=upload.model_id)
+
+
+def _refuse_same_bytes(model: Model, sha256: str) -> None:
+    same = model.versions.filter(sha256=sha256, deleted_at=None).order_by("number").first()
+    if same is None:
+        return
+    address = reverse("version", args=[same.pk])
+    extra = {"version": str(same.pk), "address": address}
+    raise PlatformError("registry:usage:same-bytes", number=same.number, model=model.name, address=address, extra=extra)
+
+
+def _check_quota(team: Team, length_bytes: int) -> None:
+    quota, used = quota_bytes(team=team), stored_bytes(team=team)
+    if used + length_bytes > quota:
+        raise PlatformError(
+            "registry:usage:quota",
+            team=team.name,
+            used_mib=used // formats.MIB,
+            quota_mib=quota // formats.MIB,
+            size_mib=-(-length_bytes // formats.MIB),
+        )
+
+
+def _end(upload: Upload) -> None:
+    Upload.objects.filter(pk=upload.pk, version=None).delete()
+    incoming.remove(upload)
+
+
+def _expiry() -> datetime:
+    return timezone.now() + timedelta(hours=settings.UPLOAD_EXPIRES_HOURS)

@@ -1,0 +1,104 @@
+"""The result of a run: headline figures, and the document as the optimizer wrote it; `?format=csv`: its candidates."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.renderers import BaseRenderer, JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from fuseworks.accounts.permissions import actor_of
+from fuseworks.core.discovery import endpoint
+from fuseworks.results import exports, selectors
+from fuseworks.results.reading.document import parse
+from fuseworks.runs.selectors import against_visible
+
+
+class CsvRenderer(BaseRenderer):
+    media_type = "text/csv"
+    format = "csv"
+
+    def render(self, data: Any, accepted_media_type: str | None = None, renderer_context: Any = None) -> bytes:
+        # an error is a document even where a table was asked for
+        return (data if isinstance(data, str) else json.dumps(data, default=str)).encode()
+
+
+class IntervalField(serializers.Serializer[Any]):
+    low = serializers.FloatField()
+    high = serializers.FloatField()
+    confidence = serializers.FloatField()
+
+
+class HeadlineSerializer(serializers.Serializer[Any]):
+    """Every figure with its interval. Of a `compare` run, speedup is the time of `against` / the version's time."""
+
+    verdict = serializers.ChoiceField(["faster", "slower", "same", "cannot_tell"], allow_null=True)
+    speedup = serializers.FloatField(allow_null=True, help_text="same runtime settings on both sides")
+    speedup_ci = IntervalField(allow_null=True)
+    speedup_as_deployed = serializers.FloatField(allow_null=True, help_text="baseline in its default settings")
+    speedup_as_deployed_ci = IntervalField(allow_null=True)
+    verdict_as_deployed = serializers.CharField(allow_null=True)
+    baseline_ms = serializers.FloatField(allow_null=True, help_text="median of single calls")
+    best_ms = serializers.FloatField(allow_null=True, help_text="median of single calls")
+    winner = serializers.CharField(allow_null=True)
+    best_peer = serializers.DictField(allow_null=True)
+    speedup_over_best_peer = serializers.FloatField(allow_null=True)
+    verdict_over_best_peer = serializers.CharField(allow_null=True)
+    latency_ratio = serializers.FloatField(allow_null=True, help_text="compare: version's time / time of `against`")
+    latency_ratio_ci = IntervalField(allow_null=True)
+    noise_floor = serializers.FloatField(allow_null=True)
+    pairs = serializers.IntegerField(allow_null=True)
+    looks = serializers.IntegerField(allow_null=True)
+    fingerprint = serializers.CharField(allow_null=True)
+    recipe_digest = serializers.CharField(allow_null=True)
+    summary = serializers.CharField()
+
+
+class RunFactsSerializer(serializers.Serializer[Any]):
+    id = serializers.UUIDField()
+    team = serializers.SlugField()
+    model = serializers.CharField()
+    version = serializers.UUIDField()
+    version_number = serializers.IntegerField()
+    purpose = serializers.CharField()
+    status = serializers.CharField()
+    target = serializers.CharField()
+    ended_at = serializers.DateTimeField(allow_null=True)
+    against = serializers.UUIDField(allow_null=True, help_text="null too when it is of a team that you are not in")
+    against_number = serializers.IntegerField(allow_null=True)
+
+
+class RunResultSerializer(serializers.Serializer[Any]):
+    run = RunFactsSerializer()
+    headline = HeadlineSerializer()
+    document = serializers.DictField(help_text="optimizer.result.Result; `fuseworks schema result` prints its schema")
+
+
+@endpoint("runs/<uuid:run_id>/result/", name="run-result")
+class RunResultView(APIView):
+    renderer_classes = (JSONRenderer, CsvRenderer)
+
+    @extend_schema(
+        operation_id="run_result",
+        parameters=[OpenApiParameter("format", str, enum=["json", "csv"], description="csv: one row a candidate")],
+        responses={
+            (200, "application/json"): RunResultSerializer,
+            (200, "text/csv"): OpenApiTypes.STR,
+            404: OpenApiResponse(description="no such run, or no result yet"),
+        },
+    )
+    def get(self, request: Request, run_id: uuid.UUID) -> Response:
+        actor = actor_of(request)
+        run = selectors.run_visible(actor=actor, run_id=run_id)
+        stored = selectors.result_or_404(run)
+        result = parse(stored.document)
+        if isinstance(request.accepted_renderer, CsvRenderer):  # type: ignore[attr-defined]
+            return Response(exports.as_csv(run, result))
+        return Response(exports.as_json(run, stored, result, against=against_visible(actor=actor, run=run)))

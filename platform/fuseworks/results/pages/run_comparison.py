@@ -1,0 +1,137 @@
+"""Before and after: everything that a run found out, on one page, and its exports (`?format=csv`, `?format=json`)."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_safe
+
+from fuseworks.accounts.permissions import SAVE_RECIPE, actor_of, may
+from fuseworks.core.discovery import page
+from fuseworks.core.errors import PlatformError
+from fuseworks.core.storage import attached
+from fuseworks.core.telling import message_of
+from fuseworks.registry.models import ModelVersion
+from fuseworks.results import exports, selectors, snippets
+from fuseworks.results.models import RunResult
+from fuseworks.results.reading import conditions, contenders, headline, tables
+from fuseworks.results.reading.document import parse
+from fuseworks.results.reading.latencies import Unreadable, curves
+from fuseworks.results.services import curves_of
+from fuseworks.results.sides import Sides, sides
+from fuseworks.runs.models import Artifact, Purpose, Run
+from fuseworks.runs.selectors import against_label, against_visible
+from optimizer.result import Result
+
+SAMPLES, PACKAGE = "samples.json", "package.zip"
+AGAIN = "baseline_again"  # the second process of the baseline, which gives the noise floor
+
+
+@page("runs/<uuid:run_id>/comparison/", title=gettext_lazy("Before and after"), name="run_comparison")
+@require_safe
+def run_comparison(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
+    actor = actor_of(request)
+    run = selectors.run_visible(actor=actor, run_id=run_id)
+    stored = selectors.result_of(run)
+    wanted = request.GET.get("format")
+    if stored is None:
+        if wanted is not None:
+            selectors.result_or_404(run)
+        return render(request, "results/no_result.html", {"run": run})
+    result = parse(stored.document)
+    if wanted == "csv":
+        return _attached(run, HttpResponse(exports.as_csv(run, result), content_type="text/csv; charset=utf-8"), "csv")
+    against = against_visible(actor=actor, run=run)
+    if wanted == "json":
+        shown = exports.as_json(run, stored, result, against=against)
+        return _attached(run, JsonResponse(shown, json_dumps_params={"indent": 2}), "json")
+    context = {**_page(run, stored, result, against), **_by_other_means(request, run, against)}
+    context["may_save_recipe"] = bool(result.recipe) and may(actor, run.team, SAVE_RECIPE)
+    return render(request, "results/run_comparison.html", context)
+
+
+def _page(run: Run, stored: RunResult, result: Result, against: ModelVersion | None) -> dict[str, Any]:
+    seen = sides(run, result)
+    other = against_label(run=run, against=against)
+    shown = _contenders(run, result, seen, other)
+    told, silent = tables.rewrites(result)
+    operations, operations_left = tables.operations(result)
+    gains = tables.ablation(result)
+    judged = headline.equal_settings(result) or next(iter(result.comparisons), None)
+    return {
+        "run": run,
+        "against": against,
+        "against_label": other,
+        # of a comparison it is the other upload's, more often than not
+        "inspection": result.inspection if run.against_id is None or against is not None else None,
+        "stored": stored,
+        "result": result,
+        "compares": run.purpose == Purpose.COMPARE,
+        "sides": seen,
+        "gate_check": getattr(run, "gate_check", None),
+        "title": headline.title(result, seen, run.version, other),
+        "headlines": headline.headlines(result) if run.purpose != Purpose.COMPARE else [],
+        "contenders": shown,
+        "figures": contenders.rows(shown),
+        "numerics": contenders.numerics(result),
+        "judged": judged,
+        "confidence": headline.percent(judged.interval.confidence) if judged is not None else "",
+        "judged_bars": tables.judged_bars(result),
+        "candidates": tables.candidates(result),
+        "rewrites": told,
+        "rewrites_silent": silent,
+        "ablation": gains,
+        "ablation_bars": tables.ablation_bars(gains),
+        "operations": operations,
+        "operations_left": operations_left,
+        "fixed": conditions.facts(result.conditions.fixed if result.conditions else None),
+        "observed": conditions.facts(result.conditions.observed if result.conditions else None),
+        **_latencies(run, stored, {one.name: one.label for one in shown} if seen is not None else {}),
+    }
+
+
+def _contenders(run: Run, result: Result, seen: Sides | None, other: str) -> list[contenders.Contender]:
+    """Of a `compare` run both uploads, by the names of their versions."""
+    if seen is None:
+        return contenders.contenders(result)
+    by_name = {one.candidate.name: one for one in result.candidates}
+    both = (("against", other, seen.against_name), ("version", str(run.version), seen.version_name))
+    return [contenders.Contender(role, label, by_name[name]) for role, label, name in both if name in by_name]
+
+
+def _latencies(run: Run, stored: RunResult, names: dict[str, str]) -> dict[str, Any]:
+    artifact = _artifact(run, SAMPLES)
+    if artifact is None:
+        return {"curves": [], "curves_reason": ""}
+    try:
+        found = curves_of(stored=stored, samples=artifact)
+        shown = curves(found, {AGAIN: _("baseline once more (A/A)"), **names})
+    except (Unreadable, PlatformError) as error:  # the file may be gone: the rest of the page still stands
+        return {"curves": [], "curves_reason": message_of(error) if isinstance(error, PlatformError) else str(error)}
+    return {"curves": shown, "curve_documents": [curve.document() for curve in shown], "curves_reason": ""}
+
+
+def _by_other_means(request: HttpRequest, run: Run, against: ModelVersion | None) -> dict[str, Any]:
+    root = request.build_absolute_uri("/")
+    has_package = _artifact(run, PACKAGE) is not None
+    return {
+        "files": selectors.artifacts_of(run),
+        "package_name": PACKAGE if has_package else None,
+        "snippet_groups": [
+            (_("As API"), snippets.as_api(run, root, has_package=has_package, against=against)),
+            (_("As command line"), snippets.as_command(run, root, has_package=has_package, against=against)),
+        ],
+    }
+
+
+def _artifact(run: Run, name: str) -> Artifact | None:
+    return next((one for one in selectors.artifacts_of(run) if one.name == name), None)
+
+
+def _attached(run: Run, response: HttpResponse, suffix: str) -> HttpResponse:
+    return attached(response, snippets.filename(run, f"{str(run.pk)[:8]}-result.{suffix}"))

@@ -1,0 +1,42 @@
+"""Steps of a candidate and of an ablation as a page writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from optimizer.spec import Step, dump_step
+
+
+@dataclass(frozen=True)
+class StepWords:
+    """`kind`: pass, passes, precision, backend or runtime; `options` reads `freezing=True, threads=2`."""
+
+    kind: str
+    name: str
+    options: str
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (self.kind, self.name) if part) + (
+            f" ({self.options})" if self.options else ""
+        )
+
+
+def step_words(step: Step | Mapping[str, Any]) -> StepWords:
+    """Takes a typed step or its document; `{"passes": [...]}` is what an ablation takes away together."""
+    document = step if isinstance(step, Mapping) else dump_step(step)
+    for kind in ("pass", "precision", "backend"):
+        if kind in document:
+            options = document.get("options") or document.get("keep_float32") or {}
+            return StepWords(kind, str(document[kind]), _listed(options))
+    if "passes" in document:
+        return StepWords("passes", ", ".join(map(str, document["passes"])), "")
+    settings = dict(document.get("runtime") or {})
+    return StepWords("runtime", _listed(settings) or _("default settings"), "")
+
+
+def _listed(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in options.items())

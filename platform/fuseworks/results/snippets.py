@@ -1,0 +1,81 @@
+"""The same by other means: what the page shows, as curl and as the `fuseworks` command would ask for it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from fuseworks.registry.models import ModelVersion
+from fuseworks.runs.models import Purpose, Run
+
+TOKEN = '"Authorization: Bearer $FUSEWORKS_TOKEN"'
+
+
+@dataclass(frozen=True)
+class Snippet:
+    title: str
+    lines: str
+
+
+def as_api(run: Run, root: str, *, has_package: bool, against: ModelVersion | None) -> list[Snippet]:
+    """`root` is the site's address with a slash at its end. `against`: as the reader may see it."""
+    api = f"{root}api/v1/"
+    shown = [
+        Snippet(_("This result"), f"curl -H {TOKEN} \\\n  {api}runs/{run.pk}/result/"),
+        Snippet(_("Its candidates as CSV"), f"curl -H {TOKEN} \\\n  '{api}runs/{run.pk}/result/?format=csv'"),
+    ]
+    if has_package:
+        name = shlex.quote(filename(run, "package.zip"))
+        shown.append(
+            Snippet(_("The package"), f"curl -H {TOKEN} -o {name} \\\n  {api}runs/{run.pk}/artifacts/package.zip/")
+        )
+    if run.against_id is not None and against is None:
+        return shown  # who may not see it cannot ask the same either
+    body = shlex.quote(json.dumps(_body(run), indent=2))
+    shown.append(
+        Snippet(
+            _("The same run once more"),
+            f"curl -H {TOKEN} -H 'Content-Type: application/json' \\\n  {api}runs/ -d {body}",
+        )
+    )
+    return shown
+
+
+def as_command(run: Run, root: str, *, has_package: bool, against: ModelVersion | None) -> list[Snippet]:
+    shown = [
+        Snippet(_("Sign in, once"), f"fuseworks login {root.rstrip('/')}"),
+        Snippet(_("Follow this run, or see how it ended"), f"fuseworks follow {run.pk}"),
+    ]
+    if has_package:
+        shown.append(Snippet(_("The package"), f"fuseworks package {run.pk}"))
+    check = getattr(run, "gate_check", None)
+    if check is not None and against is not None:
+        file, limit = shlex.quote(run.version.filename), f"{check.max_latency_ratio:g}"
+        # a number is one of the same model
+        named = against.number if against.model_id == run.version.model_id else against.pk
+        asked = f"fuseworks submit {file} --wait \\\n  --against {named} --max-latency-ratio {limit}"
+        shown.append(Snippet(_("The same gate in a pipeline"), asked))
+    return shown
+
+
+def filename(run: Run, name: str) -> str:
+    """`din-v3-package.zip`: what a downloaded file of this run is called."""
+    return f"{run.version.model.slug}-v{run.version.number}-{name}"
+
+
+def _body(run: Run) -> dict[str, Any]:
+    body: dict[str, Any] = {"version": str(run.version_id), "purpose": run.purpose, "target": run.target}
+    if run.workload_id is not None:
+        body["workload"] = str(run.workload_id)
+    if run.purpose == Purpose.COMPARE:
+        body["against"] = str(run.against_id)
+        check = getattr(run, "gate_check", None)
+        if check is not None:
+            body["max_latency_ratio"] = check.max_latency_ratio
+    if run.purpose == Purpose.REPLAY:
+        body["recipe_version"] = str(run.recipe_version_id)
+    return {**body, "policy": run.policy}

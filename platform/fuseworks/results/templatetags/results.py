@@ -1,0 +1,48 @@
+"""`{% load results %}`: figures that only results have.
+
+{{ output.error|scientific }}  {{ operation.flops|count }}  {{ shapes|shapes }}  {{ evidence|facts }}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django import template
+
+from fuseworks.core import figures
+from fuseworks.results.reading.conditions import in_words
+
+register = template.Library()
+
+
+@register.filter
+def scientific(value: Any) -> str:
+    """An error: `1.94e-06`."""
+    found = figures.number(value)
+    return figures.MISSING if found is None else f"{found:.2e}"
+
+
+@register.filter
+def count(value: Any) -> str:
+    """Many of something: `839 M`."""
+    found = figures.number(value)
+    if found is None:
+        return figures.MISSING
+    for unit, name in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if found >= unit:
+            return f"{figures.three_digits(found / unit)} {name}"
+    return f"{found:.0f}"
+
+
+@register.filter
+def shapes(value: Sequence[Sequence[int]]) -> str:
+    """The first four: `128×100×256, 128×256`."""
+    shown = ["×".join(map(str, shape)) or "scalar" for shape in value[:4]]
+    return ", ".join(shown + (["…"] if len(value) > 4 else []))
+
+
+@register.filter
+def facts(value: Mapping[str, Any]) -> str:
+    """Evidence in one line: `sites=5, sources=din.py:51`."""
+    return ", ".join(f"{key}={in_words(one)}" for key, one in value.items())

@@ -1,0 +1,13 @@
+"""Keeps the document of every run that left one."""
+
+from __future__ import annotations
+
+from fuseworks.results.services import result_store
+from fuseworks.runs.finished import when_finished
+from fuseworks.runs.models import Run
+from optimizer.result import Result
+
+
+@when_finished
+def keep_the_document(run: Run, result: Result) -> None:
+    result_store(run=run, result=result)

@@ -1,0 +1,208 @@
+"""What people do with runs: start one, cancel it, run it once more."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+from pydantic import ValidationError
+
+from fuseworks.accounts.permissions import RUN, Actor, audit, require
+from fuseworks.core.errors import PlatformError
+from fuseworks.registry.models import ModelVersion, Workload
+from fuseworks.runs import bell, scrub
+from fuseworks.runs.models import Attempt, AttemptState, Purpose, Run, Status
+from fuseworks.runs.services import ending
+from optimizer.spec import Policy
+
+# Beside its budget a run captures, computes a reference and writes its report; twice that, and a quarter of an hour.
+TIME_FACTOR = 2
+TIME_BESIDE_S = 900
+TARGET = re.compile(r"cpu|cuda:sm_[0-9]{2,3}[a-z]?|rocm:gfx[0-9a-f]{3,5}")
+
+
+def run_create(
+    *,
+    actor: Actor,
+    version: ModelVersion,
+    purpose: str,
+    target: str = "cpu",
+    policy: Policy | dict[str, Any] | None = None,
+    workload: Workload | None = None,
+    against: ModelVersion | None = None,
+    recipe_version: Any = None,
+    max_latency_ratio: float | None = None,
+    retry_of: Run | None = None,
+) -> Run:
+    """Puts a run into the queue. Without a `workload` it takes the version's current one, or what the upload says.
+
+    Raises PlatformError: `runs:usage:field` (its `place` names the field), `runs:usage:version-deleted`, what
+    `permissions.require` raises, and 404 for a version or recipe that the actor may not see.
+    """
+    team = version.model.team
+    require(actor, team, RUN)
+    purpose = _purpose(purpose)
+    _check_target(target)
+    _check_kept(version)
+    checked = _policy(policy)
+    _check_against(actor, purpose, against)
+    _check_recipe(actor, purpose, recipe_version)
+    _check_gate(purpose, max_latency_ratio)
+    with transaction.atomic():
+        run: Run = Run.objects.create(
+            team=team,
+            version=version,
+            workload=_workload(purpose, version, workload),
+            against=against,
+            recipe_version=recipe_version,
+            recipe_document=recipe_version.document if recipe_version is not None else None,
+            retry_of=retry_of,
+            purpose=purpose,
+            target=target,
+            policy=checked.model_dump(mode="json"),
+            created_by=actor.user,
+            max_attempts=settings.MAX_ATTEMPTS,
+            time_limit_s=min(settings.RUN_TIME_LIMIT_S, TIME_FACTOR * checked.budget_s + TIME_BESIDE_S),
+        )
+        if max_latency_ratio is not None:
+            from fuseworks.gates.models import GateCheck  # gates build on runs
+
+            GateCheck.objects.create(run=run, max_latency_ratio=max_latency_ratio)
+        audit(actor, "run.retry" if retry_of else "run.create", team=team, target=run, purpose=purpose)
+        bell.ring()
+    return run
+
+
+def run_cancel(*, actor: Actor, run: Run) -> Run:
+    """Ends a queued run at once; asks the worker of a running one, which has until the reaper's grace to obey.
+
+    Asking twice is no error. Raises PlatformError: `runs:usage:over`, and what `permissions.require` raises.
+    """
+    require(actor, run.team, RUN)
+    now = timezone.now()
+    with transaction.atomic():
+        run = Run.objects.select_for_update(no_key=True).get(pk=run.pk)
+        if run.is_terminal:
+            raise PlatformError("runs:usage:over", status=run.get_status_display().lower())
+        if run.cancel_requested_at is None:
+            Run.objects.filter(pk=run.pk).update(cancel_requested_at=now, updated_at=now)
+            run.refresh_from_db()
+            audit(actor, "run.cancel", team=run.team, target=run)
+        if run.status == Status.QUEUED:
+            for sent in Attempt.objects.filter(run=run, state=AttemptState.SENT):
+                ending.close(sent, AttemptState.ENDED, now=now, reason="the run was cancelled")
+            ending.end_without_result(run, Status.CANCELLED, now=now, reason=f"cancelled by {actor.user}")
+        bell.ring()
+    return run
+
+
+def run_retry(*, actor: Actor, run: Run) -> Run:
+    """A new run that asks the same as one that is over, with the same limit of a gate.
+
+    Raises PlatformError: `runs:usage:not-over`, and what `run_create` raises.
+    """
+    require(actor, run.team, RUN)
+    if not run.is_terminal:
+        raise PlatformError("runs:usage:not-over", status=run.get_status_display().lower())
+    check = getattr(run, "gate_check", None)
+    return run_create(
+        actor=actor,
+        version=run.version,
+        purpose=run.purpose,
+        target=run.target,
+        policy=run.policy,
+        workload=run.workload,
+        against=run.against,
+        recipe_version=run.recipe_version,
+        max_latency_ratio=check.max_latency_ratio if check is not None else None,
+        retry_of=run,
+    )
+
+
+def _wrong(field: str, text: str) -> PlatformError:
+    return PlatformError("runs:usage:field", place=field, extra={"fields": {field: [text]}}, field=field, text=text)
+
+
+def _purpose(purpose: str) -> str:
+    if purpose not in Purpose.values:
+        raise _wrong("purpose", f"one of {', '.join(Purpose.values)}")
+    return str(Purpose(purpose))
+
+
+def _check_target(target: str) -> None:
+    if not TARGET.fullmatch(target):
+        raise _wrong("target", "cpu, cuda:sm_NN or rocm:gfxNNN")
+
+
+def _check_kept(version: ModelVersion) -> None:
+    if version.deleted_at is not None:
+        raise PlatformError("runs:usage:version-deleted", version=str(version))
+
+
+def _policy(given: Policy | dict[str, Any] | None) -> Policy:
+    try:
+        policy = (
+            given
+            if isinstance(given, Policy)
+            else Policy.model_validate(scrub.storable({} if given is None else given))
+        )
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise _wrong(".".join(["policy", *(str(part) for part in first["loc"])]), first["msg"]) from error
+    except scrub.TooDeep as error:
+        raise _wrong("policy", str(error)) from error
+    if policy.budget_s > settings.RUN_TIME_LIMIT_S:
+        raise _wrong("policy.budget_s", f"at most {settings.RUN_TIME_LIMIT_S} s on this site")
+    return policy
+
+
+def _workload(purpose: str, version: ModelVersion, given: Workload | None) -> Workload | None:
+    from fuseworks.registry.selectors import current_workload  # the registry's services start runs
+
+    if purpose == Purpose.INSPECT:
+        if given is not None:
+            raise _wrong("workload", "an inspection takes none: it finds out")
+        return None
+    if given is None:
+        return current_workload(version=version)
+    if given.version_id != version.pk:
+        raise _wrong("workload", "it belongs to another version")
+    return given
+
+
+def _check_against(actor: Actor, purpose: str, against: ModelVersion | None) -> None:
+    if purpose != Purpose.COMPARE:
+        if against is not None:
+            raise _wrong("against", "only for the purpose compare")
+        return
+    if against is None:
+        raise _wrong("against", "compare needs the version to compare with")
+    if not ModelVersion.objects.visible_to(actor).filter(pk=against.pk).exists():
+        raise PlatformError("core:usage:not-found", what="version")
+    _check_kept(against)
+
+
+def _check_recipe(actor: Actor, purpose: str, recipe_version: Any) -> None:
+    if purpose != Purpose.REPLAY:
+        if recipe_version is not None:
+            raise _wrong("recipe_version", "only for the purpose replay")
+        return
+    if recipe_version is None:
+        raise _wrong("recipe_version", "replay needs the version of a recipe")
+    from fuseworks.recipes.selectors import recipe_versions_visible_to  # recipes build on runs
+
+    if not recipe_versions_visible_to(actor).filter(pk=recipe_version.pk).exists():
+        raise PlatformError("core:usage:not-found", what="recipe version")
+
+
+def _check_gate(purpose: str, max_latency_ratio: float | None) -> None:
+    if max_latency_ratio is None:
+        return
+    if purpose != Purpose.COMPARE:
+        raise _wrong("max_latency_ratio", "only for the purpose compare")
+    if not (math.isfinite(max_latency_ratio) and max_latency_ratio > 0):
+        raise _wrong("max_latency_ratio", "a number above 0, as 1.05")

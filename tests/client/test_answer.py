@@ -1,0 +1,66 @@
+"""The final answer on the terminal."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from fuseworks_client import words
+from fuseworks_client.answer import show
+from tests.optimizer.reporting.sample import NUMERICS, document
+
+
+def shown(**changes: Any) -> str:
+    console = Console(file=io.StringIO(), width=250, color_system=None)
+    show(document(**changes), None, console)
+    return " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
+
+
+def test_notes_of_the_run_and_of_its_measurements_are_shown() -> None:
+    text = shown()
+    assert "Notes - max_latency_ms of the workload is not heeded yet - stopped after 7 of 18 sets" in text
+    assert "Notes" not in shown(notes=[], conditions=None)
+
+
+def test_a_run_that_failed_shows_its_notes_too() -> None:
+    assert "Notes - it was cut" in shown(status="failed", notes=["it was cut"], conditions=None)
+
+
+def test_screened_times_are_marked_and_judged_ones_are_not() -> None:
+    text = shown()
+    assert "7.40 ms (screening)" in text
+    assert "5.06 ms (screening)" not in text and "5.06 ms" in text
+
+
+def test_what_is_offered_is_told_whatever_the_winners_figures_are() -> None:
+    assert "offered a recipe and a package" in shown()
+    assert "offered a recipe best peer" in shown(artifacts=[])
+    assert "offered nothing: what was measured is told" in shown(offered=False, verdict="same")
+    assert "offered" not in shown(purpose="compare")
+
+
+def test_a_row_of_the_ablation_shows_the_floor_that_it_was_held_against() -> None:
+    assert "no difference beyond the noise, noise floor 3.1 %" in shown()
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({}, "error 4.1e-07 of the spread, 1.1e-05 allowed"),
+        ({"yardstick": "size"}, "error 4.1e-07 of its size (it is constant), 1.1e-05 allowed"),
+        ({"yardstick": "unit"}, "error 4.1e-07 (it is zero everywhere), 1.1e-05 allowed"),
+        (
+            {"yardstick": "places", "error": 0.002, "allowed": 0.0},
+            "0.20% of its integers differ beyond ties, 0.00% allowed",
+        ),
+        (
+            {"worst_column": {"column": 1, "error": 2e-6, "allowed": 1e-5}},
+            "error 4.1e-07 of the spread, 1.1e-05 allowed; worst column 1: 2.0e-06, 1.0e-05 allowed",
+        ),
+    ],
+)
+def test_numerics_are_told_in_the_measure_that_they_were_judged_by(changes: dict[str, Any], text: str) -> None:
+    assert words.numerics({**NUMERICS, **changes}) == text

@@ -1,0 +1,1 @@
+"""Production's shape: the compose file, the images, the proxy."""

@@ -1,0 +1,121 @@
+"""The proxy's own file in a real nginx, with ports of the test, in front of a server that counts bytes."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import httpx
+import pytest
+
+from fuseworks.embedded.children import await_ready, end, spawn
+from fuseworks.embedded.valkey import free_port
+from tests.deploy.compose import ROOT
+
+NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
+MIB = 1 << 20
+pytestmark = pytest.mark.skipif(NGINX is None, reason="needs nginx (apt install nginx-light)")
+
+
+class Counting(BaseHTTPRequestHandler):
+    """Answers the number of bytes that came, and what the proxy told of the request."""
+
+    def do_PUT(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("X-Told", f"{self.headers['X-Forwarded-Proto']} {self.headers['Host']} {self.path}")
+        said = str(len(body)).encode()
+        self.send_header("Content-Length", str(len(said)))
+        self.end_headers()
+        self.wfile.write(said)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class Proxy:
+    plain: str
+    tls: str
+
+
+def configuration(folder: Path, changes: dict[str, str]) -> Path:
+    tls = folder / "tls"
+    tls.mkdir()
+    subject = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=fuseworks.example"]
+    files = ["-keyout", str(tls / "privkey.pem"), "-out", str(tls / "fullchain.pem")]
+    subprocess.run(["openssl", *subject, *files], check=True, capture_output=True)
+    text = (ROOT / "deploy" / "nginx.conf").read_text()
+    for old, new in {**changes, "/etc/nginx/tls": str(tls)}.items():
+        assert old in text
+        text = text.replace(old, new)
+    here = folder / "nginx.conf"
+    here.write_text(text)
+    return here
+
+
+def test_the_configuration_is_valid_before_the_site_can_be_found(tmp_path: Path):
+    assert NGINX is not None
+    here = configuration(tmp_path, {"/tmp/nginx.pid": str(tmp_path / "pid")})
+    answer = subprocess.run([NGINX, "-t", "-c", str(here), "-e", "stderr"], capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stderr
+
+
+@pytest.fixture(scope="module")
+def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    assert NGINX is not None
+    folder = tmp_path_factory.mktemp("proxy")
+    plain, tls = free_port(), free_port()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Counting) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        changes = {
+            "http://web:8000": f"http://127.0.0.1:{server.server_port}",
+            "listen 8080": f"listen 127.0.0.1:{plain}",
+            "listen 8443": f"listen 127.0.0.1:{tls}",
+            "/tmp/": f"{folder}/",
+            "access_log /dev/stdout": "access_log off",
+            "error_log /dev/stderr": f"error_log {folder}/errors.log",
+            "worker_processes auto": f"{'user root;' * (folder.stat().st_uid == 0)} worker_processes 1",
+        }
+        here, log = configuration(folder, changes), folder / "log"
+        process = spawn([NGINX, "-c", here, "-e", folder / "errors.log", "-g", "daemon off;"], log=log)
+        try:
+            await_ready("nginx", process, lambda: _listens(tls), log=log, timeout_s=20)
+            yield Proxy(f"http://127.0.0.1:{plain}", f"https://127.0.0.1:{tls}")
+        finally:
+            end(process)
+            server.shutdown()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def put(proxy: Proxy, path: str, size_bytes: int) -> httpx.Response:
+    headers = {"Host": "fuseworks.example"}
+    return httpx.put(proxy.tls + path, content=bytes(size_bytes), headers=headers, verify=False, timeout=30)
+
+
+def test_plain_http_is_sent_to_https(proxy: Proxy):
+    answer = httpx.get(f"{proxy.plain}/runs/?page=2", headers={"Host": "fuseworks.example"})
+    assert (answer.status_code, answer.headers["Location"]) == (301, "https://fuseworks.example/runs/?page=2")
+
+
+@pytest.mark.parametrize("path", ["/api/v1/uploads/ads/din/m.onnx?sha256=0", "/uploads/new/", "/api/v1/worker/runs/1/"])
+def test_large_bodies_pass_where_files_come_in(proxy: Proxy, path: str):
+    answer = put(proxy, path, 5 * MIB)
+    assert (answer.status_code, answer.text) == (200, str(5 * MIB))
+    assert answer.headers["X-Told"] == f"https fuseworks.example {path}"
+
+
+@pytest.mark.parametrize("path", ["/", "/sign-in/", "/api/v1/runs/", "/uploads/new/other/", "/x/api/v1/uploads/"])
+def test_large_bodies_are_refused_elsewhere_and_small_ones_pass(proxy: Proxy, path: str):
+    assert put(proxy, path, 5 * MIB).status_code == 413
+    assert put(proxy, path, MIB).text == str(MIB)

@@ -1,0 +1,110 @@
+"""The whole life of a recipe over the API, and the same by the pages' forms."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from fuseworks.recipes.models import RecipeVersion
+from fuseworks.runs.models import Run
+from tests.platform import factories
+from tests.platform.recipes.documents import document
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def team():
+    return factories.make_team("ads-ranking")
+
+
+def test_a_recipe_lives_by_the_api(team):
+    api = factories.api_for(factories.make_token(factories.make_member(team, "owner")))
+    saved = api.post("/api/v1/recipes/", {"team": "ads-ranking", "document": yaml.safe_dump(document())})
+    assert saved.status_code == 201
+    address = f"/api/v1/recipe-versions/{saved.json()['id']}/"
+    edited = api.patch(address, {"document": document(summary="Now with a summary")})
+    assert (edited.status_code, edited.json()["summary"]) == (200, "Now with a summary")
+    assert api.post(f"{address}publish/", {"visibility": "company"}).json()["state"] == "published"
+    (listed,) = api.get("/api/v1/recipes/").json()["results"]
+    assert (listed["name"], listed["visibility"]) == ("din-split", "company")
+    text = api.get(f"{address}recipe.yaml")
+    assert yaml.safe_load(text.content)["metadata"]["summary"] == "Now with a summary"
+    assert text.headers["Content-Disposition"] == 'attachment; filename="din-split-1.0.0.yaml"'
+    refused = api.patch(address, {"document": document()})
+    assert (refused.status_code, refused.json()["id"]) == (409, "recipes:usage:not-a-draft")
+    derived = api.post(f"{address}derive/", {"team": "ads-ranking"})
+    assert (derived.status_code, derived.json()["derived_from"]) == (201, saved.json()["id"])
+    assert api.post(f"{address}deprecate/", {"reason": "superseded"}).json()["state"] == "deprecated"
+    assert api.get("/api/v1/recipes/").json()["results"] == []
+    detail = api.get(f"/api/v1/recipes/{saved.json()['recipe']}/").json()
+    assert [v["state"] for v in detail["versions"]] == ["draft", "deprecated"]
+
+
+def test_another_teams_name_is_as_unknown_as_none(team):
+    factories.make_team("search-ranking")
+    api = factories.api_for(factories.make_member(team, "owner"))
+    for slug in ("search-ranking", "no-such-team"):
+        answer = api.post("/api/v1/recipes/", {"team": slug, "document": document()})
+        assert (answer.status_code, answer.json()["id"]) == (404, "core:usage:not-found")
+
+
+def test_applying_starts_a_replay_of_ones_own_version(team):
+    owner = factories.make_member(team, "owner")
+    api = factories.api_for(owner)
+    saved = api.post("/api/v1/recipes/", {"team": team.slug, "document": document()}).json()
+    api.post(f"/api/v1/recipe-versions/{saved['id']}/publish/", {"visibility": "company"})
+    other = factories.make_team("search-ranking")
+    member = factories.make_member(other, "member")
+    version = factories.make_version(factories.make_model(other))
+    factories.make_workload(version)
+    started = factories.api_for(member).post(
+        f"/api/v1/recipe-versions/{saved['id']}/apply/", {"version": str(version.pk), "policy": {"budget_s": 120}}
+    )
+    assert started.status_code == 201
+    run = Run.objects.get(pk=started.json()["run"])
+    assert (run.purpose, run.team, str(run.recipe_version_id)) == ("replay", other, saved["id"])
+    assert run.policy["budget_s"] == 120
+    # his recipe's owner may not apply it to a stranger's model
+    stranger = api.post(f"/api/v1/recipe-versions/{saved['id']}/apply/", {"version": str(version.pk)})
+    assert stranger.status_code == 404
+
+
+def test_the_pages_save_publish_and_apply(team):
+    client = factories.client_for(factories.make_member(team, "owner"))
+    made = client.post("/recipes/new/", {"team": team.slug, "document": yaml.safe_dump(document())}, follow=True)
+    assert made.status_code == 200
+    version = RecipeVersion.objects.get()
+    body = made.content.decode()
+    assert "Split target attention" in body and "split_target_attention" in body
+    published = client.post(
+        f"/recipe-versions/{version.pk}/publish/", {"visibility": "unit", "digest": version.digest}, follow=True
+    )
+    assert "Published" in published.content.decode()
+    model_version = factories.make_version(factories.make_model(team, "My ranker"))
+    factories.make_workload(model_version)
+    page = client.get(f"/recipe-versions/{version.pk}/apply/")
+    assert "My ranker v1" in page.content.decode()
+    answer = client.post(f"/recipe-versions/{version.pk}/apply/", {"version": str(model_version.pk), "budget_s": "300"})
+    assert answer.status_code == 302
+    assert answer.headers["Location"] == f"/runs/{Run.objects.get(purpose='replay').pk}/"
+
+
+def test_a_document_that_is_wrong_stays_in_the_form_with_the_reason(team):
+    client = factories.client_for(factories.make_member(team, "member"))
+    answer = client.post("/recipes/new/", {"team": team.slug, "document": "kind: Nonsense\nmy: text"})
+    body = answer.content.decode()
+    assert answer.status_code == 422
+    assert "my: text" in body and "recipes:user:invalid-document" in body
+
+
+def test_a_viewer_is_offered_nothing_that_he_may_not_do(team):
+    owner = factories.client_for(factories.make_member(team, "owner"))
+    owner.post("/recipes/new/", {"team": team.slug, "document": yaml.safe_dump(document())})
+    version = RecipeVersion.objects.get()
+    viewer = factories.client_for(factories.make_member(team, "viewer"))
+    body = viewer.get(f"/recipes/{version.recipe_id}/").content.decode()
+    assert f"/recipe-versions/{version.pk}/publish/" not in body
+    assert viewer.post(f"/recipe-versions/{version.pk}/publish/", {"visibility": "team"}).status_code == 403
+    version.refresh_from_db()
+    assert version.state == "draft"

@@ -1,0 +1,130 @@
+"""Pages of the registry, runs, results, recipes, gates and fleet apps."""
+
+from __future__ import annotations
+
+from django.core.files.uploadedfile import SimpleUploadedFile
+
+from tests.platform.recipes.documents import document
+from tests.platform.scoping.rules import Case, anyone, case, team
+from tests.platform.scoping.world import PYTHON, World
+
+
+def a_model(world: World) -> dict[str, object]:
+    return {"model_id": world.model.pk}
+
+
+def a_version(world: World) -> dict[str, object]:
+    return {"version_id": world.version.pk}
+
+
+def a_run(world: World) -> dict[str, object]:
+    return {"run_id": world.finished.pk}
+
+
+def a_queued_run(world: World) -> dict[str, object]:
+    return {"run_id": world.queued.pk}
+
+
+def a_file(world: World) -> dict[str, object]:
+    return {"run_id": world.finished.pk, "name": "report.html"}
+
+
+def a_draft(world: World) -> dict[str, object]:
+    return {"version_id": world.draft.pk}
+
+
+def a_published(world: World) -> dict[str, object]:
+    return {"version_id": world.published.pk}
+
+
+def a_recipe(world: World) -> dict[str, object]:
+    return {"recipe_id": world.published.recipe_id}
+
+
+def upload_form(world: World) -> dict[str, object]:
+    return {"team": world.team.slug, "model_name": "New one", "file": SimpleUploadedFile("model.py", PYTHON + b"#n\n")}
+
+
+def two_runs(world: World) -> str:
+    return f"runs={world.finished.pk},{world.finished_too.pk}"
+
+
+RUN_FORM = {"run-target": "cpu", "run-budget_s": "480", "run-precisions": ["float32"], "run-max_pairs": "18"}
+NO_UPLOAD = {"viewer": 422, "outsider": 422}
+
+REGISTRY: dict[str, Case] = {
+    "models": case(GET=anyone()),
+    "model": case(
+        a_model,
+        GET=team("viewer"),
+        POST=team("member", lambda w: {"name": "Renamed", "family": w.model.family, "description": ""}),
+    ),
+    # the form offers the teams to which one may upload: another one is an error at the field
+    "upload_new": case(GET=anyone(), POST=team("member", upload_form, but=NO_UPLOAD)),
+    "version": case(a_version, GET=team("viewer")),
+    "version_file": case(a_version, GET=team("viewer")),
+    "version_inspection": case(a_version, GET=team("viewer")),
+    "version_inspect": case(a_version, POST=team("member")),
+    "version_optimize": case(a_version, POST=team("member", lambda w: RUN_FORM)),
+    "version_compare": case(a_version, POST=team("member", lambda w: {"against": w.before.pk, "budget_s": "480"})),
+    "version_delete": case(
+        lambda w: {"version_id": w.idle_version.pk}, GET=team("maintainer"), POST=team("maintainer")
+    ),
+    "version_workload": case(
+        a_version, POST=team("member", lambda w: {"document": "inputs: [{name: y, dtype: float32, shape: [2]}]"})
+    ),
+    "version_workload_restore": case(lambda w: {**a_version(w), "number": 1}, POST=team("member")),
+}
+RUNS: dict[str, Case] = {
+    "runs": case(GET=anyone()),
+    "run": case(a_run, GET=team("viewer")),
+    "run_live": case(a_run, GET=team("viewer")),
+    "run_log": case(a_run, GET=team("viewer")),
+    "run_log_live": case(a_run, GET=team("viewer")),
+    "run_cancel": case(a_queued_run, POST=team("member")),
+    "run_retry": case(a_run, POST=team("member")),
+}
+RESULTS: dict[str, Case] = {
+    "run_comparison": case(a_run, GET=team("viewer")),
+    "run_file": case(a_file, GET=team("viewer")),
+    "comparisons": case(
+        GET=team("viewer", query=two_runs),
+        POST=team("member", lambda w: {"runs": [w.finished_too.pk, w.finished.pk]}),
+    ),
+}
+RECIPES: dict[str, Case] = {
+    "catalog": case(GET=anyone()),
+    "recipe": case(a_recipe, GET=team("viewer")),
+    "recipe_save": case(a_run, POST=team("member")),
+    "recipe_new": case(
+        GET=anyone(),
+        # what is refused is told in the form
+        POST=team("member", lambda w: {"team": w.team.slug, "document": _text()}, but={"viewer": 422}),
+    ),
+    "recipe_edit": case(a_draft, GET=team("member"), POST=team("member", lambda w: {"document": _text()})),
+    "recipe_publish": case(
+        a_draft, POST=team("maintainer", lambda w: {"visibility": "unit", "digest": w.draft.digest})
+    ),
+    "recipe_deprecate": case(a_published, POST=team("maintainer", lambda w: {"reason": "it is slower now"})),
+    "recipe_derive": case(a_published, POST=team("member", lambda w: {"team": w.team.slug})),
+    "recipe_delete": case(a_draft, POST=team("member")),
+    "recipe_visibility": case(a_recipe, POST=team("maintainer", lambda w: {"visibility": "unit"})),
+    # a viewer has no model version to choose
+    "recipe_apply": case(
+        a_published,
+        GET=team("viewer"),
+        POST=team("member", lambda w: {"version": w.version.pk, "budget_s": "480"}, but={"viewer": 422}),
+    ),
+}
+REST: dict[str, Case] = {
+    "gates": case(GET=anyone()),
+    "fleet": case(GET=anyone()),
+    "fleet_live": case(GET=anyone()),
+}
+PAGES = {**REGISTRY, **RUNS, **RESULTS, **RECIPES, **REST}
+
+
+def _text() -> str:
+    import json
+
+    return json.dumps(document("edited"))
