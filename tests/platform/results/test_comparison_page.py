@@ -78,7 +78,7 @@ def test_rewrites_name_their_places_and_steps_their_gains(run):
     page = text(reader(run), address(run))
     assert "din.py:28 linear : batched: cat once a sample" in page
     assert "Nothing in this graph looks like the pattern of: remove_noops ," in page
-    assert "pass split_target_attention 2.02× [1.52, 2.69] cannot tell 5" in page
+    assert "pass split_target_attention 2.02× [1.52, 2.69] cannot tell – 5" in page
     assert "all 5 places" in page  # merge_embedding_tables
 
 
