@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from optimizer.children.reportable import may_report
-from optimizer.errors import CATALOGUE, FuseworksError
+from optimizer.errors import FuseworksError
 from optimizer.sandbox.channel import Channel, ChildGone, DeadlinePassed, ProtocolError
 from optimizer.sandbox.choose import choose
 from optimizer.sandbox.files import CollectedFile, Collector
@@ -157,7 +157,7 @@ class Child:
         id_ = document.get("id") if isinstance(document, dict) else None
         if not isinstance(id_, str) or not _fits(document):
             return self._failed("child:user:bad-answer", text="its error is no error document")
-        if id_ in CATALOGUE and not may_report(id_):
+        if not may_report(id_):
             return self._failed("child:user:bad-answer", text=f"it reports {id_}, which is not a child's to tell")
         if id_ == "child:user:exception" and self._watcher.scratch_is_full():
             id_ = "child:user:disk-full"

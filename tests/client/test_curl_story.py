@@ -112,7 +112,8 @@ def test_the_story_from_upload_to_the_evidence_of_another_unit(site: Site, scrip
     # once more, as pipelines do: the same files are no new versions
     again = scripts("story.sh")
     assert again.returncode == 0, again.stderr
-    assert "    din-split 1.1.0 is published" in again.stdout
+    assert "    din-split 1.0.0 is published" in again.stdout
+    assert RecipeVersion.objects.get().evidence.count() == 4
     assert ModelVersion.objects.count() == 2
 
 

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from tests.faults.stack import Stack
 
 
+@contextmanager
+def own_folder() -> Iterator[Path]:
+    """Not pytest's: as root PostgreSQL runs as nobody, and every other pytest makes root's folder private again."""
+    with tempfile.TemporaryDirectory(prefix="fuseworks-tests-", ignore_cleanup_errors=True) as name:
+        Path(name).chmod(0o711)
+        yield Path(name)
+
+
 @pytest.fixture(scope="session")
-def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    folder = tmp_path_factory.mktemp("faults")
-    for parent in (folder.parent, folder.parent.parent):
-        parent.chmod(parent.stat().st_mode | 0o011)
-    stack = Stack(folder, lease_s=5, claim_within_s=6)
-    try:
-        stack.start()
-        yield stack
-    finally:
-        stack.stop()
+def installation() -> Iterator[Stack]:
+    with own_folder() as folder:
+        stack = Stack(folder, lease_s=5, claim_within_s=6)
+        try:
+            stack.start()
+            yield stack
+        finally:
+            stack.stop()
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import random
 import threading
-from pathlib import Path
 
 import pytest
 
+from tests.faults.conftest import own_folder
 from tests.faults.processes import Running
 from tests.faults.stack import Stack
 
@@ -69,17 +69,13 @@ def test_twenty_runs_end_once_each_while_a_worker_is_killed_every_few_seconds(st
 
 @pytest.mark.slow
 @pytest.mark.timeout(2400)
-def test_twenty_runs_end_once_each_while_a_worker_is_killed_every_minute(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
+def test_twenty_runs_end_once_each_while_a_worker_is_killed_every_minute() -> None:
     """With the lease and the time to claim of production: runs of half a minute."""
-    folder: Path = tmp_path_factory.mktemp("minutes")
-    for parent in (folder.parent, folder.parent.parent):
-        parent.chmod(parent.stat().st_mode | 0o011)
-    stack = Stack(folder, lease_s=60, claim_within_s=120)
-    try:
-        stack.start()
-        killer = all_end_once(stack, "half a minute", every_s=60.0, seconds=2000)
-        assert killer.kills >= 3
-    finally:
-        stack.stop()
+    with own_folder() as folder:
+        stack = Stack(folder, lease_s=60, claim_within_s=120)
+        try:
+            stack.start()
+            killer = all_end_once(stack, "half a minute", every_s=60.0, seconds=2000)
+            assert killer.kills >= 3
+        finally:
+            stack.stop()

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import io
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -103,7 +104,9 @@ def test_a_download_under_asgi_comes_in_blocks_too() -> None:
     async def blocks() -> list[bytes]:
         return [block async for block in response]
 
-    received = asyncio.run(blocks())
+    # in a thread: a browser test before this one leaves an event loop running in its own
+    with ThreadPoolExecutor(1) as pool:
+        received = pool.submit(asyncio.run, blocks()).result()
     response.file_to_stream.close()
     assert [len(block) for block in received] == [MIB, MIB, MIB]
     assert hashlib.sha256(b"".join(received)).hexdigest() == stored.sha256
