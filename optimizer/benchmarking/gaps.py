@@ -15,8 +15,9 @@ from optimizer.benchmarking.bursts import Entrant
 from optimizer.benchmarking.load import busy
 from optimizer.errors import FuseworksError
 
-# honest gaps lie at 1.2 to 1.35 ms; a machine that swaps caches between contenders adds some tenths
-GAP_SLACK_NS, GAP_SHARE = 1_000_000, 0.01
+# honest gaps lie at 1.2 to 1.35 ms on a quiet machine; half-busy ones spread further, and an honest engine that is
+# accused costs the answer its peer
+GAP_SLACK_NS, GAP_SHARE = 2_000_000, 0.02
 MIN_CONTENDERS, MIN_BURSTS = 3, 4
 
 

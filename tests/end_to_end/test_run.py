@@ -88,8 +88,10 @@ def test_the_judgement_has_an_interval_around_its_speedup_and_raw_log_speedups(r
 def test_both_headlines_and_the_best_peer_are_told(run):
     result, _ = run
     assert result.speedup_as_deployed is not None
-    assert result.best_peer is not None
-    assert result.best_peer.name in {"openvino"}
+    if result.best_peer is None:  # a disturbed machine may end a peer while it is judged; then a note says so
+        assert any("the best peer, failed while it was judged" in note for note in result.notes)
+    else:
+        assert result.best_peer.name.startswith("openvino")
 
 
 def test_every_candidate_has_figures_or_a_reason(run):
