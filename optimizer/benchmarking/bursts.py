@@ -67,8 +67,14 @@ class Burst:
 
     @property
     def gap_ns(self) -> int:
-        """What passed outside of the calls: the way there and back, less what the coordinator waited for a core."""
-        return self.outside_ns - int(self.calls_ns.sum()) - self.own_wait_ns
+        """What passed outside of the calls at most: the way there and back, and the coordinator's wait for a core."""
+        return self.outside_ns - int(self.calls_ns.sum())
+
+    @property
+    def least_gap_ns(self) -> int:
+        """The same if all of that wait lay outside of the calls. It may lie beside them: an engine whose threads spin
+        on every core keeps the coordinator waiting while the burst runs already, and this is then below zero."""
+        return self.gap_ns - self.own_wait_ns
 
 
 @dataclass

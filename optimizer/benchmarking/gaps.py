@@ -24,28 +24,35 @@ MIN_CONTENDERS, MIN_BURSTS = 3, 4
 def outliers(entrants: Mapping[str, Entrant]) -> Iterator[tuple[str, FuseworksError]]:
     """Contenders whose median gap lies apart from the median of the others', with the error that ends them.
 
+    Where the coordinator waited for a core, what is known of a gap is a range; the ranges must lie apart.
+
     All must be stopped. Nobody is accused while other work wants the cores: then gaps say more of it than of them.
     """
     known = {name: one for name, one in entrants.items() if len(one.bursts) >= MIN_BURSTS}
     if len(known) < MIN_CONTENDERS:
         return
-    gaps = {name: float(np.median([burst.gap_ns for burst in one.bursts])) for name, one in known.items()}
-    apart: list[tuple[str, float]] = []
-    for name, gap in gaps.items():
-        others = float(np.median([other for rival, other in gaps.items() if rival != name]))
-        outside_ns = float(np.median([burst.outside_ns for burst in known[name].bursts]))
-        if abs(gap - others) > GAP_SLACK_NS + GAP_SHARE * outside_ns:
-            apart.append((name, others))
+    most = {name: float(np.median([burst.gap_ns for burst in one.bursts])) for name, one in known.items()}
+    least = {name: float(np.median([burst.least_gap_ns for burst in one.bursts])) for name, one in known.items()}
+    apart: list[tuple[str, float, float]] = []
+    for name in known:
+        rivals = [rival for rival in known if rival != name]
+        others_most = float(np.median([most[rival] for rival in rivals]))
+        others_least = float(np.median([least[rival] for rival in rivals]))
+        slack = GAP_SLACK_NS + GAP_SHARE * float(np.median([burst.outside_ns for burst in known[name].bursts]))
+        if least[name] > others_most + slack:
+            apart.append((name, least[name], others_most))
+        elif most[name] < others_least - slack:
+            apart.append((name, most[name], others_least))
     if not apart or busy():
         return
-    for name, others in apart:
+    for name, gap, others in apart:
         yield (
             name,
             FuseworksError(
                 "benchmarking:user:gap",
                 place=name,
                 name=name,
-                gap_ms=round(gaps[name] / 1e6, 2),
+                gap_ms=round(gap / 1e6, 2),
                 others_ms=round(others / 1e6, 2),
             ),
         )

@@ -61,6 +61,22 @@ def test_a_baseline_that_says_more_than_it_took_is_caught_too() -> None:
     assert list(accused(slow, *HONEST[1:], entrant("winner", 20.0, 1.3))) == ["baseline"]
 
 
+def test_an_engine_that_keeps_the_coordinator_waiting_beside_its_calls_is_no_liar() -> None:
+    # spinning threads on every core: 6 ms of waiting lie within the burst, and nothing is left outside of it
+    spinning = entrant("winner", 20.0, 0.7)
+    for burst in spinning.bursts:
+        burst.own_wait_ns = 6 * MS
+    assert spinning.bursts[0].least_gap_ns < -5 * MS
+    assert accused(*HONEST, spinning) == {}
+
+
+def test_waiting_is_no_excuse_for_more_than_the_wait() -> None:
+    liar = entrant("winner", 60.0, 1.3, factor=0.8)  # 12 ms stolen, 6 of them beside a wait
+    for burst in liar.bursts:
+        burst.own_wait_ns = 6 * MS
+    assert list(accused(*HONEST, liar)) == ["winner"]
+
+
 def test_one_disturbed_burst_does_not_make_a_process_an_outlier() -> None:
     winner = entrant("winner", 20.0, 1.3)
     winner.bursts[3].outside_ns += 50 * MS
