@@ -108,9 +108,9 @@ def test_a_refused_burst_leaves_no_sample_and_counts() -> None:
     assert (entrant.refusals, entrant.bursts) == (1, [])
 
 
-def test_what_passes_outside_of_the_calls_is_told_without_what_the_coordinator_waited() -> None:
+def test_what_passes_outside_of_the_calls_is_a_range_where_the_coordinator_waited() -> None:
     burst = bursts.Burst(np.array([4_000_000, 5_000_000]), 11_000_000, 0, 0, own_wait_ns=700_000)
-    assert burst.gap_ns == 1_300_000
+    assert (burst.least_gap_ns, burst.gap_ns) == (1_300_000, 2_000_000)
 
 
 @pytest.mark.parametrize(
