@@ -22,10 +22,11 @@ from optimizer.errors import FuseworksError
 from optimizer.sandbox.choose import choose
 from workers import manifest, noise_floor, redaction, scratch
 from workers.api import FleetApi
-from workers.celery_app import configure, queue_of
+from workers.celery_app import configure
 from workers.duty import duty
 from workers.hello import Presence
 from workers.http import Http
+from workers.messages import queue_of
 from workers.settings import Settings, SettingsError, from_environment
 
 EXIT_OURS, EXIT_USAGE = 3, 64

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from celery import Celery
 
+from workers.messages import TRANSPORT, queue_of
 from workers.settings import Settings
 
 app = Celery("fuseworks", set_as_current=False, include=["workers.tasks"])
@@ -34,13 +35,7 @@ app.conf.update(
     broker_connection_retry_on_startup=True,
     broker_connection_max_retries=None,
     worker_cancel_long_running_tasks_on_connection_loss=True,  # none runs then; unset, Celery warns of it
-    broker_transport_options={
-        "visibility_timeout": 6 * 3600,
-        "socket_timeout": 30,
-        "socket_connect_timeout": 2,
-        "socket_keepalive": True,
-        "health_check_interval": 10,
-    },
+    broker_transport_options=TRANSPORT,
 )
 
 
@@ -48,8 +43,3 @@ def configure(settings: Settings) -> Celery:
     """Gives the app its broker and its queue, the target's."""
     app.conf.update(broker_url=settings.redis_url, task_default_queue=queue_of(settings.target))
     return app
-
-
-def queue_of(target: str) -> str:
-    """Its name on the broker, to which the dispatcher sends (`fuseworks.fleet.sender`)."""
-    return f"fuseworks.{target}"

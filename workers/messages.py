@@ -6,12 +6,28 @@ know are ignored, so that web and workers can be deployed one after the other.
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from typing import Annotated, Any
 from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, HttpUrl, SecretStr
 
 MIN_TOKEN_CHARACTERS = 32
+TASK = "fuseworks.run"
+# What both sides of the broker must say alike: a target that one takes and the other refuses would wait for ever.
+TARGET = re.compile(r"cpu|cuda:sm_[0-9]{2,3}[a-z]?|rocm:gfx[0-9a-f]{3,5}")
+TRANSPORT: dict[str, Any] = {
+    "visibility_timeout": 6 * 3600,
+    "socket_timeout": 30,
+    "socket_connect_timeout": 2,
+    "socket_keepalive": True,
+    "health_check_interval": 10,
+}
+
+
+def queue_of(target: str) -> str:
+    """The queue's name on the broker: the dispatcher sends to it, workers of the target listen on it."""
+    return f"fuseworks.{target}"
 
 
 def _no_secrets_inside(address: HttpUrl) -> HttpUrl:

@@ -13,7 +13,6 @@ FUSEWORKS_COORDINATOR      replaces `python -m optimizer`: another installation,
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import socket
 import sys
@@ -22,7 +21,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-TARGET = re.compile(r"cpu|cuda:sm_[0-9]+[a-z]?|rocm:gfx[0-9a-f]+")
+from workers.messages import TARGET
+
 MIN_TOKEN_CHARACTERS = 16
 
 

@@ -11,13 +11,13 @@ from workers.api import Stale
 from workers.celery_app import app
 from workers.duty import duty
 from workers.http import ApiError
-from workers.messages import RunMessage
+from workers.messages import TASK, RunMessage
 from workers.work import work
 
 log = logging.getLogger(__name__)
 
 
-@app.task(name="fuseworks.run", ignore_result=True)
+@app.task(name=TASK, ignore_result=True)
 def run(*arguments: Any, **fields: Any) -> None:
     """`fields` are those of RunMessage. Nothing that comes by message ends the worker, and nothing is tried again here:
     a run that was not finished comes back by its row."""

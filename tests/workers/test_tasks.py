@@ -9,9 +9,10 @@ import pytest
 from tests.workers.fake_platform import RUN, TOKEN
 from workers import tasks
 from workers.api import Stale
-from workers.celery_app import app, configure, queue_of
+from workers.celery_app import app, configure
 from workers.duty import duty
 from workers.http import Unreachable
+from workers.messages import queue_of
 from workers.settings import Settings
 
 GOOD: dict[str, Any] = {"run_id": RUN, "attempt": 2, "api": "https://fuseworks.example/api/v1/", "token": TOKEN}

@@ -14,19 +14,13 @@ from django.conf import settings
 from kombu.exceptions import KombuError, OperationalError
 from redis.exceptions import RedisError
 
-from workers.messages import RunMessage
+from workers.messages import TASK, TRANSPORT, RunMessage, queue_of
 
-TASK = "fuseworks.run"
 log = logging.getLogger(__name__)
 
 
 class BrokerDown(Exception):
     """The message was not sent, as far as can be known."""
-
-
-def queue_of(target: str) -> str:
-    """The queue's name on the broker; workers listen on it."""
-    return f"fuseworks.{target}"
 
 
 def sender(broker_url: str) -> Celery:
@@ -37,14 +31,7 @@ def sender(broker_url: str) -> Celery:
         task_publish_retry=False,
         task_serializer="json",
         broker_connection_timeout=2,
-        broker_transport_options={
-            "visibility_timeout": 6 * 3600,
-            "socket_timeout": 30,
-            "socket_connect_timeout": 2,
-            "socket_keepalive": True,
-            "health_check_interval": 10,
-            "max_retries": 0,
-        },
+        broker_transport_options={**TRANSPORT, "max_retries": 0},
     )
     return app
 

@@ -15,8 +15,8 @@ from kombu.utils import functional
 from pydantic import HttpUrl, SecretStr
 
 from fuseworks.embedded.valkey import free_port
-from fuseworks.fleet.sender import Broker, BrokerDown, queue_of
-from workers.messages import RunMessage
+from fuseworks.fleet.sender import Broker, BrokerDown
+from workers.messages import RunMessage, queue_of
 
 TARGET = "cuda:sm_90"
 MESSAGE = RunMessage(

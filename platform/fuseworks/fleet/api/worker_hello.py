@@ -13,7 +13,7 @@ from fuseworks.core.discovery import endpoint
 from fuseworks.fleet.selectors import heartbeat_s
 from fuseworks.fleet.services import worker_hello
 from fuseworks.fleet.worker_api import FleetView, NameBody
-from fuseworks.runs.services.creating import TARGET
+from workers.messages import TARGET
 
 
 class HelloBody(NameBody):

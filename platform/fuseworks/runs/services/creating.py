@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import Any
 
 from django.conf import settings
@@ -18,11 +17,11 @@ from fuseworks.runs import bell, scrub
 from fuseworks.runs.models import Attempt, AttemptState, Purpose, Run, Status
 from fuseworks.runs.services import ending
 from optimizer.spec import Policy
+from workers.messages import TARGET
 
 # Beside its budget a run captures, computes a reference and writes its report; twice that, and a quarter of an hour.
 TIME_FACTOR = 2
 TIME_BESIDE_S = 900
-TARGET = re.compile(r"cpu|cuda:sm_[0-9]{2,3}[a-z]?|rocm:gfx[0-9a-f]{3,5}")
 
 
 def run_create(
