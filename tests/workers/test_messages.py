@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from pydantic import ValidationError
 
-from workers.messages import RunMessage
+from workers.messages import TARGET, RunMessage, queue_of
 
 RUN = "6f1c1b5e-7c1d-4c0b-9a7e-2f1f3a2b4c5d"
 TOKEN = "t" * 32
@@ -56,3 +56,12 @@ def test_a_message_cannot_be_changed() -> None:
     message = RunMessage.model_validate(GOOD)
     with pytest.raises(ValidationError):
         message.attempt = 2
+
+
+@pytest.mark.parametrize(
+    ("target", "is_one"),
+    [("cpu", True), ("cuda:sm_90a", True), ("rocm:gfx942", True), ("cuda:sm_1", False), ("cpu2", False), ("", False)],
+)
+def test_what_a_target_is_both_sides_of_the_broker_say_alike(target: str, is_one: bool):
+    assert (TARGET.fullmatch(target) is not None) == is_one
+    assert queue_of(target) == f"fuseworks.{target}"

@@ -15,6 +15,7 @@ from fuseworks.accounts.permissions import READ, actor_of, teams_where
 from fuseworks.core.discovery import endpoint
 from fuseworks.core.errors import PlatformError
 from fuseworks.core.lookup import get_or_404
+from fuseworks.core.storage import attached
 from fuseworks.recipes import selectors, services
 from fuseworks.recipes.api.serializers import (
     ApplySerializer,
@@ -83,9 +84,7 @@ class RecipeVersionFile(APIView):
         """The document as the YAML file that the command line takes."""
         version = visible(request, version_id)
         answer = HttpResponse(yaml_of(version), content_type="application/yaml; charset=utf-8")
-        name = f"{version.recipe.name}-{version.version}.yaml"
-        answer.headers["Content-Disposition"] = f'attachment; filename="{name}"'
-        return answer
+        return attached(answer, f"{version.recipe.name}-{version.version}.yaml")
 
 
 @endpoint("recipe-versions/<uuid:version_id>/publish/", name="recipe-version-publish")
