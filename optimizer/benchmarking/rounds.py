@@ -6,6 +6,7 @@ that lied once has seen them: the bursts of that attempt are thrown away, and th
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,10 @@ import numpy as np
 
 from optimizer.benchmarking.bursts import Burst, Draw, Entrant, InputSet, Refused, after_refusal, answers, try_burst
 from optimizer.errors import FuseworksError
+
+MAX_SETTLING_BURSTS, STEADY_BURSTS = 8, 2
+SETTLE_S = 4.0
+STEADY_SHARE = 0.2
 
 Answers = list[list[np.ndarray]]
 OnFailure = Callable[[str, FuseworksError], None]
@@ -47,6 +52,31 @@ def run_round(
         done = _attempt(entrants, draw, calls, rng, check_all, on_failure or _raise, refusals)
         if done is not None:
             return done
+
+
+def settle(one: Entrant, draw: Draw, calls: int, *, rng: np.random.Generator) -> None:
+    """Bursts that do not count, until two in a row fault as those before them did; within bounds. The child is stopped
+    before and afterwards.
+
+    A burst keeps its inputs and answers, which the warm-up lets go, so that a process grows its heap once more in its
+    first bursts. With huge pages one fault costs as much as a call: an eager baseline then looks half as fast as it is.
+    Where malloc returns memory to the system at every call, faults never end: they are what a call costs there.
+
+    Raises what `run_round` raises.
+    """
+    kept, steady = len(one.bursts), 0
+    began = time.monotonic()
+    for _ in range(MAX_SETTLING_BURSTS):
+        run_round({one.name: one}, draw, calls, rng=rng)
+        steady = steady + 1 if _is_steady([burst.page_faults for burst in one.bursts[kept:]]) else 0
+        if steady == STEADY_BURSTS or time.monotonic() - began > SETTLE_S:
+            break
+    del one.bursts[kept:]
+
+
+def _is_steady(page_faults: list[int]) -> bool:
+    *earlier, last = page_faults
+    return last == 0 or (bool(earlier) and abs(last - earlier[-1]) <= STEADY_SHARE * last)
 
 
 def _attempt(

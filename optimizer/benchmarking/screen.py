@@ -14,7 +14,7 @@ import numpy as np
 
 from optimizer.benchmarking import bursts
 from optimizer.benchmarking.bursts import Draw, Entrant
-from optimizer.benchmarking.rounds import run_round
+from optimizer.benchmarking.rounds import run_round, settle
 from optimizer.benchmarking.sets import Check
 from optimizer.benchmarking.summary import performance
 from optimizer.errors import FuseworksError
@@ -23,8 +23,6 @@ from optimizer.result import Performance
 SCREEN_ROUNDS, MIN_ROUNDS = 7, 4
 SCREEN_S = 4.0  # after this, no more than MIN_ROUNDS
 SCREEN_WARM_UP_S = 1.0
-MAX_SETTLING_BURSTS, QUIET_BURSTS = 8, 2
-SETTLE_S = 4.0
 CANDIDATE, BASELINE = "candidate", "baseline"
 
 
@@ -79,24 +77,6 @@ def screen(
     base = baseline.bursts[before[BASELINE] :]
     speedup = float(np.median([b.mean_ns / m.mean_ns for b, m in zip(base, mine, strict=True)]))
     return Screened(speedup, performance([candidate], items=items, screened=True))
-
-
-def settle(one: Entrant, draw: Draw, calls: int, *, rng: np.random.Generator) -> None:
-    """Bursts that do not count, until two in a row take no page fault; within bounds. The child is stopped before and
-    afterwards.
-
-    A burst keeps its inputs and answers, which the warm-up lets go, so that a process grows its heap once more in its
-    first bursts. With huge pages one fault costs as much as a call: an eager baseline then looks half as fast as it is.
-    Where malloc returns memory to the system at every call, faults never end: they are what a call costs there.
-    """
-    kept, quiet = len(one.bursts), 0
-    began = time.monotonic()
-    for _ in range(MAX_SETTLING_BURSTS):
-        run_round({one.name: one}, draw, calls, rng=rng)
-        quiet = quiet + 1 if one.bursts[-1].page_faults == 0 else 0
-        if quiet == QUIET_BURSTS or time.monotonic() - began > SETTLE_S:
-            break
-    del one.bursts[kept:]
 
 
 def _agree(name: str, check: Check | None, mine: Sequence[np.ndarray], base: Sequence[np.ndarray]) -> None:

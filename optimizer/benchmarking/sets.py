@@ -19,7 +19,7 @@ import numpy as np
 from optimizer.benchmarking import bursts
 from optimizer.benchmarking.bursts import Draw, Entrant, Loaded
 from optimizer.benchmarking.gaps import outliers
-from optimizer.benchmarking.rounds import run_round
+from optimizer.benchmarking.rounds import run_round, settle
 from optimizer.errors import FuseworksError
 from optimizer.sandbox import Child
 from optimizer.verifying.asking import ask
@@ -63,6 +63,7 @@ class _Running:
     essential: Collection[str]
     checks: Mapping[str, Check]
     reference: Child | None
+    own_references: Mapping[str, Child]
     entrants: dict[str, Entrant] = field(default_factory=dict)
     failed: dict[str, FuseworksError] = field(default_factory=dict)
 
@@ -90,17 +91,20 @@ def measure_set(
     essential: Collection[str] = (),
     checks: Mapping[str, Check] | None = None,
     reference: Child | None = None,
+    own_references: Mapping[str, Child] | None = None,
     check_all: bool = False,
 ) -> MeasuredSet:
     """Starts, warms up, measures and kills one process of each contender.
 
     The baseline and the `essential` contenders raise when they fail; any other is dropped. `check_all` compares every
-    timed answer instead of one a round.
+    timed answer instead of one a round. `own_references`: a contender that is another model than the baseline is held
+    against its own float64 reference, once a set, and never against the baseline's answers.
     """
     began = time.perf_counter()
-    running = _Running(baseline, {baseline, *essential}, checks or {}, reference)
-    if reference is not None:
-        reference.pause()
+    running = _Running(baseline, {baseline, *essential}, checks or {}, reference, own_references or {})
+    references = [one for one in (reference, *running.own_references.values()) if one is not None]
+    for one in references:
+        one.pause()
     pool = ThreadPoolExecutor(max_workers=max(1, min(len(starts), os.cpu_count() or 1)))
     try:
         order = [str(name) for name in rng.permutation(list(starts))]
@@ -109,6 +113,8 @@ def measure_set(
             _guarded(running, name, partial(_warm_up, running.entrants[name], draw, warm_up_s))
         set_bytes = sum(array.nbytes for array in draw())
         calls = bursts.calls_per_burst(list(running.entrants.values()), set_bytes)
+        for name in list(running.entrants):
+            _guarded(running, name, partial(settle, running.entrants[name], draw, calls, rng=rng))
         referee_round = int(rng.integers(rounds))
         for number in range(rounds):
             _round(running, draw, calls, rng, check_all=check_all, against_reference=number == referee_round)
@@ -120,8 +126,8 @@ def measure_set(
     finally:
         running.kill()
         pool.shutdown()
-        if reference is not None:
-            reference.resume()
+        for one in references:
+            one.resume()
 
 
 def _guarded(running: _Running, name: str, work: Callable[[], None]) -> None:
@@ -165,11 +171,20 @@ def _round(
     done = run_round(running.entrants, draw, calls, rng=rng, check_all=check_all, on_failure=running.drop)
     expected = done.answers[running.baseline]
     if against_reference and running.reference is not None:
-        running.reference.resume()
-        expected = ask(running.reference, done.sets, timeout_s=bursts.TIMEOUT_S).whole()
-        running.reference.pause()
+        expected = _true(running.reference, done.sets)
     for name in list(running.entrants):
-        _guarded(running, name, partial(_compare, running, name, done.answers[name], expected))
+        own = running.own_references.get(name)
+        if own is None:
+            _guarded(running, name, partial(_compare, running, name, done.answers[name], expected))
+        elif against_reference:
+            _guarded(running, name, partial(_compare, running, name, done.answers[name], _true(own, done.sets)))
+
+
+def _true(reference: Child, sets: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
+    reference.resume()
+    found = ask(reference, sets, timeout_s=bursts.TIMEOUT_S).whole()
+    reference.pause()
+    return found
 
 
 def _compare(running: _Running, name: str, given: list[list[np.ndarray]], expected: list[list[np.ndarray]]) -> None:

@@ -61,6 +61,24 @@ class SimulatedChild:
         self.killed = True
 
 
+class GrowingChild(SimulatedChild):
+    """Takes `faults[n]` page faults in its n-th burst, the last figure from then on; a burst with faults takes thrice
+    as long, and burst number `disturbed` a hundred times. `lengths` are the calls of each burst."""
+
+    def __init__(self, faults: list[int], *, speedup: float = 1.0, disturbed: int | None = None) -> None:
+        super().__init__(np.random.default_rng(0), speedup, 0.0, 0.0)
+        self.faults, self.disturbed = faults, disturbed
+        self.lengths: list[int] = []
+
+    def go(self, arrays: list[np.ndarray], fields: dict[str, Any]) -> Reply:
+        number = len(self.lengths)
+        faults = self.faults[min(number, len(self.faults) - 1)]
+        self.lengths.append(self.calls)
+        reply = super().go(arrays, fields)
+        slower = (3 if faults else 1) * (100 if number == self.disturbed else 1)
+        return Reply({**reply.fields, "page_faults": faults}, [reply.arrays[0] * slower])
+
+
 def starter(
     rng: np.random.Generator, speedup: float = 1.0, process_sd: float = 0.01, burst_sd: float = 0.01
 ) -> Callable[[], SimulatedChild]:

@@ -10,11 +10,11 @@ import pytest
 from optimizer.benchmarking import bursts
 from optimizer.benchmarking.bursts import Entrant
 from optimizer.benchmarking.judge import _refusal_notes
-from optimizer.benchmarking.rounds import run_round
+from optimizer.benchmarking.rounds import MAX_SETTLING_BURSTS, run_round, settle
 from optimizer.benchmarking.sets import measure_set
 from optimizer.errors import FuseworksError
 from optimizer.sandbox import Reply
-from tests.optimizer.benchmarking.simulated import SimulatedChild, drawer
+from tests.optimizer.benchmarking.simulated import GrowingChild, SimulatedChild, drawer
 
 SLACK_NS = 10**12  # the simulated calls take no time, so honest ones must pass whatever the machine does
 LIE_NS = 10**15
@@ -135,3 +135,37 @@ def test_a_set_drops_the_liar_and_keeps_equal_numbers_of_bursts() -> None:
     assert baseline[-1] == winner[-1]
     (note,) = _refusal_notes([one])
     assert note == "2 bursts of winner did not add up: their rounds were repeated with fresh inputs"
+
+
+def settling_bursts(faults: list[int]) -> int:
+    """How many bursts such a process takes to settle. None of them may be kept."""
+    child, rng = GrowingChild(faults), np.random.default_rng(3)
+    (one,) = entrants(("growing", child)).values()  # type: ignore[arg-type]
+    settle(one, drawer(rng), calls=4, rng=rng)
+    assert child.lengths == [4] * len(child.lengths)
+    assert one.bursts == []
+    return len(child.lengths)
+
+
+def test_a_process_is_settled_when_two_bursts_in_a_row_fault_as_those_before_them() -> None:
+    assert settling_bursts([0]) == 2
+    assert settling_bursts([4, 0, 2, 0, 0, 0]) == 5
+    assert settling_bursts([50, 20, 10, 4, 0]) == 6
+    # malloc gives back and takes anew what every call needs: nothing to wait for
+    assert settling_bursts([5]) == 3
+    assert settling_bursts([100, 90, 99, 95]) == 3
+
+
+def test_a_process_that_never_settles_is_measured_as_it_is() -> None:
+    assert settling_bursts([2**n for n in range(20)]) == MAX_SETTLING_BURSTS
+
+
+def test_the_first_bursts_of_a_process_that_grows_its_heap_do_not_count_in_a_set() -> None:
+    starts: Any = {
+        "baseline": lambda: GrowingChild([900, 90, 9, 0]),
+        "winner": lambda: GrowingChild([0], speedup=2.0),
+    }
+    rng = np.random.default_rng(4)
+    one = measure_set(starts, drawer(rng), baseline="baseline", rng=rng, rounds=4)
+    assert one.log_speedup("baseline", "winner") == pytest.approx(np.log(2), rel=1e-3)
+    assert [burst.page_faults for burst in one.entrants["baseline"].bursts] == [0] * 4
