@@ -15,17 +15,9 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from optimizer.result import Event, Result, RunStatus
+from optimizer.errors import EXIT_DONE, EXIT_OF_STATUS, EXIT_OURS, EXIT_USAGE, EXIT_USER
+from optimizer.result import Event, Result
 from optimizer.spec import RunSpec, Workload
-
-EXIT_DONE, EXIT_OURS, EXIT_USER, EXIT_USAGE = 0, 3, 4, 64
-EXITS = {
-    RunStatus.SUCCEEDED: EXIT_DONE,
-    RunStatus.FAILED: EXIT_USER,
-    RunStatus.ERRORED: EXIT_OURS,
-    RunStatus.TIMED_OUT: EXIT_USER,
-    RunStatus.CANCELLED: EXIT_OURS,
-}
 
 
 def main(arguments: list[str]) -> int:
@@ -74,7 +66,7 @@ def _run(options: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
     sink = descriptor_sink(options.events_fd) if options.events_fd is not None else _ignore
     try:
-        return EXITS[execute(spec, sink).status]
+        return EXIT_OF_STATUS[execute(spec, sink).status]
     except KeyboardInterrupt:
         return 130
 

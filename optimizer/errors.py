@@ -13,6 +13,19 @@ import pkgutil
 from dataclasses import dataclass
 from typing import Any
 
+# The exit code of a command or a gate says whose fault an end is: ours or the machine's, the model's, the caller's.
+EXIT_DONE, EXIT_OURS, EXIT_USER, EXIT_USAGE = 0, 3, 4, 64
+# By `optimizer.result.RunStatus`. A model that hangs is ended by its child's own limit and `failed`; a budget that is
+# over cuts a run short, and it `succeeded`. So a run that came to its time limit, twice its budget and more, was held
+# up by something else than its model.
+EXIT_OF_STATUS = {
+    "succeeded": EXIT_DONE,
+    "failed": EXIT_USER,
+    "errored": EXIT_OURS,
+    "cancelled": EXIT_OURS,
+    "timed_out": EXIT_OURS,
+}
+
 
 @dataclass(frozen=True)
 class Entry:

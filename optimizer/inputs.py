@@ -1,7 +1,7 @@
 """Draws a workload's inputs: what serving sees, and the sets at the edges of what the workload declares.
 
 numpy only. float16 and bfloat16 inputs are drawn as float32 rounded to what their dtype can hold, because that is how
-they travel to a child. Captured samples are not read here.
+they travel to a child. Captured samples are read and drawn by `capturing/samples.py`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class EdgeSet(NamedTuple):
 def draw(workload: Workload, sizes: dict[str, int], rng: np.random.Generator) -> list[np.ndarray]:
     """One input set, in the order of `workload.inputs`. Raises FuseworksError (`run:usage:spec`)."""
     arrays = [_draw(spec, workload.shape_of(spec, sizes), rng) for spec in workload.inputs]
-    return _promised(workload, arrays)
+    return promised(workload, arrays)
 
 
 def items(workload: Workload, sizes: dict[str, int]) -> int:
@@ -54,7 +54,7 @@ def travel_dtype(dtype: str) -> np.dtype:
     return np.dtype("float32" if dtype in {"float16", "bfloat16"} else dtype)
 
 
-def _promised(workload: Workload, arrays: list[np.ndarray]) -> list[np.ndarray]:
+def promised(workload: Workload, arrays: list[np.ndarray]) -> list[np.ndarray]:
     """Keeps the workload's contracts: every row of a `same_over_batch` input is its first."""
     same = {name for contract in workload.contracts for name in contract.same_over_batch}
     return [
@@ -68,7 +68,7 @@ def _draw(spec: InputSpec, shape: tuple[int, ...], rng: np.random.Generator) -> 
     if spec.dtype == "bool":
         return np.asarray(_draw_bools(values, shape, rng))
     if spec.dtype in FLOATS:
-        return _rounded(np.asarray(_draw_floats(spec, values, shape, rng)), spec.dtype)
+        return rounded(np.asarray(_draw_floats(spec, values, shape, rng)), spec.dtype)
     return np.asarray(_draw_integers(spec, values, shape, rng)).astype(spec.dtype)
 
 
@@ -126,7 +126,7 @@ def bounds(spec: InputSpec, shape: tuple[int, ...]) -> tuple[int, np.ndarray]:
     return values.from_, below
 
 
-def _rounded(array: np.ndarray, dtype: str) -> np.ndarray:
+def rounded(array: np.ndarray, dtype: str) -> np.ndarray:
     if dtype == "float16":
         return array.astype(np.float16).astype(np.float32)
     if dtype == "bfloat16":
@@ -213,7 +213,7 @@ def edge_sets(
         arrays = [new if new is not None else old.copy() for old, new in zip(plain, changed, strict=True)]
         same = all(np.array_equal(new, old) for new, old in zip(arrays, plain, strict=True))
         if not same:
-            sets.append(EdgeSet(name, "edge", base, _promised(workload, arrays), amplifies))
+            sets.append(EdgeSet(name, "edge", base, promised(workload, arrays), amplifies))
 
     pairs = list(zip(workload.inputs, plain, strict=True))
     add("zeros", (_scaled(spec, old, 0.0) for spec, old in pairs))
@@ -300,8 +300,8 @@ def _scaled(spec: InputSpec, old: np.ndarray, factor: float) -> np.ndarray | Non
     if values.uniform is not None:
         low, high = values.uniform
         end = np.nextafter(np.float32(high), np.float32(low)) if factor > 1 else min(max(0.0, low), high)
-        return _rounded(np.full(old.shape, float(end)), spec.dtype)
-    return _rounded(old.astype(np.float64) * factor, spec.dtype)
+        return rounded(np.full(old.shape, float(end)), spec.dtype)
+    return rounded(old.astype(np.float64) * factor, spec.dtype)
 
 
 def _ids(

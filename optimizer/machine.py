@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from optimizer import devices
+
 CPUINFO = Path("/proc/cpuinfo")
 SYSTEM = Path("/sys")
 LIBRARIES = ("torch", "triton", "numpy", "onnx", "onnxruntime", "openvino")
@@ -68,10 +70,12 @@ def library_versions(names: tuple[str, ...] = LIBRARIES) -> dict[str, str]:
     """Versions of those that are installed."""
     found = {}
     for name in names:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
+        for distribution in (name, f"{name}-gpu"):  # one module under two names: onnxruntime
+            try:
+                found[name] = importlib.metadata.version(distribution)
+                break
+            except importlib.metadata.PackageNotFoundError:
+                continue
     return found
 
 
@@ -81,6 +85,7 @@ def fixed_conditions(
     """What must be equal for two results to be compared. `settings` are the runtime settings as recipes write them."""
     return {
         "target": target,
+        **devices.conditions(target, devices.visible_here()),
         "cpu": cpu_model(),
         "isa": cpu_isa(),
         "cores": physical_cores(),

@@ -7,7 +7,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from optimizer.spec import Purpose, Step, Workload
+from optimizer.profiling.document import GraphNode as GraphNode
+from optimizer.profiling.document import Operation as Operation
+from optimizer.profiling.document import Profile as Profile
+from optimizer.spec import Precision, Purpose, Step, Workload
 
 SCHEMA_VERSION = "1.0"
 
@@ -25,6 +28,14 @@ class RunStatus(StrEnum):
     ERRORED = "errored"
     CANCELLED = "cancelled"
     TIMED_OUT = "timed_out"
+
+
+class ComparedAs(StrEnum):
+    """What a comparison measured of both models: the upload as its own framework runs it, or what the steps of one
+    recipe make of it."""
+
+    UPLOADED = "uploaded"
+    PACKAGED = "packaged"
 
 
 class Stage(StrEnum):
@@ -138,6 +149,9 @@ class OutputNumerics(Model):
     worst_column: ColumnNumerics | None = Field(
         default=None, description="of a float output with 2 to 64 columns, which are judged one by one as well"
     )
+    inputs: Literal["drawn", "captured"] = Field(
+        default="drawn", description="captured: on the workload's samples, which are judged by their own spread"
+    )
 
 
 class Probe(Model):
@@ -211,6 +225,7 @@ class Comparison(Model):
     pairs: int
     looks: int
     same_settings: bool
+    reason: str | None = Field(default=None, description="why there is no verdict, beside the interval's width")
     log_speedups: list[float] = Field(description="one per pair of fresh processes")
 
 
@@ -239,6 +254,17 @@ class BestPeer(Model):
     best_ms: float
 
 
+class LimitCheck(Model):
+    """One limit of the workload, and what the judgement measured of winner and baseline; null where nothing was."""
+
+    name: Literal["latency_ms", "peak_memory_bytes", "max_error"]
+    limit: float
+    winner: float | None = None
+    winner_kept: bool | None = None
+    baseline: float | None = None
+    baseline_kept: bool | None = None
+
+
 class Conditions(Model):
     """What must be equal for two results to be compared; `fingerprint` is the digest of `fixed`."""
 
@@ -253,30 +279,6 @@ class Finding(Model):
     title: str
     evidence: dict[str, Any] = Field(default_factory=dict)
     remedy: str = ""
-
-
-class Operation(Model):
-    """One row of the operation table of a profile."""
-
-    op: str
-    module: str | None = None
-    source: str | None = None
-    calls: int
-    self_ms: float
-    share: float
-    shapes: list[list[int]] = Field(default_factory=list)
-    dtypes: list[str] = Field(default_factory=list)
-    flops: int | None = None
-    bytes: int | None = None
-    attainable_share: float | None = Field(default=None, description="roofline's shortest time / the time taken")
-
-
-class Profile(Model):
-    operations: list[Operation] = Field(default_factory=list)
-    total_ms: float
-    page_faults_per_call: float | None = None
-    roofs: dict[str, Any] = Field(default_factory=dict, description="bandwidth_bytes_per_s, gemm_flops_per_s by dtype")
-    overhead: float | None = Field(default=None, description="profiled time / unprofiled time")
 
 
 class Inspection(Model):
@@ -325,17 +327,29 @@ class Result(Model):
         "slower as deployed, whose recipe is in `recipe` (and in `artifacts`, with its package unless a note says why "
         "there is none); of a replay, that it was accepted. False: winner and best_ms are measurements only",
     )
+    limits: list[LimitCheck] = Field(default_factory=list, description="those that the workload states")
+    precisions: list[Precision] = Field(
+        default_factory=list, description="searched: what policy and workload both allow; empty where nothing is"
+    )
     numerics: list[OutputNumerics] = Field(default_factory=list)
     candidates: list[Evaluation] = Field(default_factory=list)
     rewrites: list[Rewrite] = Field(default_factory=list)
     ablation: list[AblationRow] = Field(default_factory=list)
     comparisons: list[Comparison] = Field(default_factory=list)
     findings: list[Finding] = Field(default_factory=list)
-    profile: Profile | None = None
+    profile: Profile | None = Field(default=None, description="of the baseline, in its default settings")
+    profile_after: Profile | None = Field(
+        default=None,
+        description="of the winner, after it was judged and in a process of its own: its times are not the judged ones",
+    )
+    not_profiled_because: str = Field(default="", description="why a winner that was judged has no profile")
     inspection: Inspection | None = None
     workload: Workload | None = None
     conditions: Conditions | None = None
-    recipe: dict[str, Any] | None = None
+    compared_as: ComparedAs | None = Field(default=None, description="compare: packaged by `recipe`, or as uploaded")
+    recipe: dict[str, Any] | None = Field(
+        default=None, description="what was found, of a replay what was replayed, of a comparison what packaged both"
+    )
     recipe_digest: str | None = None
     accepted: bool | None = Field(default=None, description="replay: whether the recipe did what it asks of itself")
     not_accepted_because: str = ""

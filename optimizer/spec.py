@@ -75,7 +75,10 @@ class Dim(Strict):
 
 
 class Limits(Strict):
-    latency_ms: float | None = Field(default=None, gt=0)
+    """Told of the winner and the baseline, kept or not. What takes more memory is no candidate; `max_error` bounds
+    verification: it tightens float32's own rule and never loosens it, and is the bound of a lower precision."""
+
+    latency_ms: float | None = Field(default=None, gt=0, description="of the 99th percentile of single calls")
     peak_memory_bytes: int | None = Field(default=None, gt=0)
     max_error: float | None = Field(default=None, gt=0, description="centred relative L2 error against float64")
 
@@ -97,11 +100,18 @@ class Workload(Strict):
     mode: Mode = Mode.INFERENCE
     inputs: list[InputSpec] = Field(min_length=1)
     dims: dict[str, Dim] = Field(default_factory=dict)
-    samples: str | None = None
+    samples: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,120}\.safetensors$",
+        description="file in the upload's zip: one tensor per input, of rows [samples, ...] or of whole calls "
+        "[samples, *shape]",
+    )
     labels: Labels | None = None
     contracts: list[Contract] = Field(default_factory=list)
     limits: Limits = Limits()
-    precisions: list[Precision] = ["float32"]
+    precisions: Annotated[list[Precision], Field(min_length=1)] | None = Field(
+        default=None, description="those that serving may use; null: all that the policy allows"
+    )
 
     @field_validator("inputs")
     @classmethod
@@ -199,6 +209,10 @@ class RunSpec(Strict):
     workload: Workload | None = Field(default=None, description="null: filled from what the upload says")
     target: str = "cpu"
     policy: Policy = Policy()
-    recipe: str | None = Field(default=None, description="replay: path of the recipe document")
+    recipe: str | None = Field(
+        default=None,
+        description="path of the recipe document. replay: what is applied; compare: what packages both models (null: "
+        "each is measured as its own framework runs it)",
+    )
     trusted: bool = Field(default=False, description="run without the sandbox: one's own file only")
     out: str

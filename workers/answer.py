@@ -28,7 +28,7 @@ def answer(out: Path, log: Path, *, purpose: Purpose, code: int, verdict: Verdic
     if result is not None and result.status != RunStatus.CANCELLED:
         return result  # it had come to its end by itself
     if verdict == Verdict.TIMED_OUT:
-        return _cut_short(result, purpose, RunStatus.TIMED_OUT, FuseworksError("worker:user:time-limit"))
+        return _cut_short(result, purpose, RunStatus.TIMED_OUT, FuseworksError("worker:ours:time-limit"))
     if verdict == Verdict.CANCELLED:
         return _cut_short(result, purpose, RunStatus.CANCELLED, None)
     told = tail(log)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,8 @@ class WorkerApi:
 
         Raises ValidationError too, when this version cannot read the order.
         """
-        claim = Claim.model_validate(self._post("claim", {"worker": worker, "works": False}, go_on))
+        body = {"worker": worker, "works": False, "key": secrets.token_urlsafe(32)}  # one key for all tries
+        claim = Claim.model_validate(self._post("claim", body, go_on))
         # waiting longer for one answer than the lease bears would only find out late that it is lost
         self._answer_s = min(ANSWER_S, max(SHORTEST_ANSWER_S, claim.lease_s / 2))
         return claim

@@ -21,7 +21,7 @@ catalogue(
             "Web site and workers are of different versions: bring them to the same one and retry the run.",
         ),
         "worker:ours:result-refused": ("The platform refused the run's result: {text}", RETRY),
-        "worker:user:time-limit": (
+        "worker:ours:time-limit": (
             "The run was ended: it had worked for its whole time limit.",
             "Ask for a smaller budget, or for a larger time limit.",
         ),

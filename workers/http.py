@@ -18,6 +18,7 @@ API = "api/v1/"
 CONNECT_S, ANSWER_S = 5.0, 30.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 3.0
 CHUNK_BYTES = 1 << 20
+FULL = 507  # Insufficient Storage: an answer; the same bytes again would find no more room
 TOLD_CHARACTERS = 500
 
 Answer = TypeVar("Answer")
@@ -109,7 +110,7 @@ def api_base(address: str) -> str:
 
 
 class _Unwell(Exception):
-    """An answer of 500 and above, one that asks to come back later, or one of somebody else."""
+    """An answer of 500 and above (but FULL), one that asks to come back later, or one of somebody else."""
 
 
 def _patiently(attempt: Callable[[], Answer], what: str, go_on: GoOn) -> Answer:
@@ -127,7 +128,7 @@ def _patiently(attempt: Callable[[], Answer], what: str, go_on: GoOn) -> Answer:
 
 def _check(response: httpx.Response) -> None:
     status = response.status_code
-    if status >= 500 or status == 429:
+    if (status >= 500 and status != FULL) or status == 429:
         raise _Unwell(f"status {status}")
     if status >= 300:
         id_, text = _problem(response)

@@ -7,6 +7,7 @@ FUSEWORKS_TARGET           the queue that it serves (cpu)
 FUSEWORKS_WORKER_NAME      unique, stable over restarts (host and target; two workers of one target on one host set it)
 FUSEWORKS_WORKER_SCRATCH   where runs are worked: room for uploads and packages (a folder of this user below /tmp)
 FUSEWORKS_DEVICE_LOCKS     shared by all workers of a host that use the same devices (in the scratch)
+CUDA_VISIBLE_DEVICES       which GPU is this worker's, where the host has several (the first); its lock is on that one
 FUSEWORKS_COORDINATOR      replaces `python -m optimizer`: another installation, or a stand-in in tests
 """
 
@@ -43,6 +44,12 @@ class Settings:
     coordinator: tuple[str, ...]
     scratch: Path
     device_locks: Path
+    gpu: str = ""
+
+    @property
+    def device(self) -> str:
+        """What a run locks: two workers with a GPU each do not wait for one another."""
+        return f"{self.target} {self.gpu or '0'}" if self.target.startswith("cuda:") else self.target
 
 
 def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
@@ -68,6 +75,7 @@ def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
         coordinator=tuple(shlex.split(override)) if override else (sys.executable, "-m", "optimizer"),
         scratch=scratch,
         device_locks=Path(given.get("FUSEWORKS_DEVICE_LOCKS") or scratch / "devices").absolute(),
+        gpu=given.get("CUDA_VISIBLE_DEVICES", ""),
     )
 
 

@@ -34,6 +34,7 @@ from workers.settings import Settings
 STOPPING = "worker:ours:stopping"
 TICK_S, POLITE_S = 0.2, 15.0
 CLAIM_TRIES_S, LAST_WORD_S = 30.0, 5.0
+STORE_TRIES_S = 600.0  # for one file, beside the time that a try takes
 # Ended so, the coordinator may write what it has: the run ends with it.
 KEEPS_WHAT_IT_HAS = frozenset({Verdict.CANCELLED, Verdict.TIMED_OUT})
 log = logging.getLogger(__name__)
@@ -110,11 +111,7 @@ class _Attempt:
             result = self._result(scratch, reporter)
             self.lease.work_is_done()  # handing it in may take its time
         for path in artifacts(scratch / "out", scratch / "log.txt"):
-            try:
-                self.api.artifact(path, go_on=holds)
-            except Refused as error:
-                log.error("%s is not stored: %s", path.name, error)
-                result.notes.append(f"{path.name} could not be stored: {error}")
+            self._store(path, result)
         try:
             self.api.finish(result, go_on=holds)
         except Refused as error:
@@ -124,6 +121,18 @@ class _Attempt:
             self.api.finish(result, go_on=holds)
         log.info("told the platform: %s", result.status)
         noise_floor.remember(self.settings.scratch, self.settings.name, result)
+
+    def _store(self, path: Path, result: Result) -> None:
+        """One that the platform has no room for, or cannot take for a long while although it answers heartbeats, is
+        told of in the result, which must not wait for ever. Raises Stale, and Unreachable when the lease is lost."""
+        soon = _for(STORE_TRIES_S)
+        try:
+            self.api.artifact(path, go_on=lambda: self.lease.holds() and soon())
+        except (Refused, Unreachable) as error:
+            if not self.lease.holds():
+                raise
+            log.error("%s is not stored: %s", path.name, error)
+            result.notes.append(f"{path.name} could not be stored: {error}")
 
     def _result(self, scratch: Path, reporter: Reporter) -> Result:
         """Raises Stale when the attempt is over, FuseworksError when the run is to be given back."""
@@ -164,7 +173,8 @@ class _Attempt:
             reporter.add(Event(kind="log", at_s=0.0, budget_s=claim.policy.budget_s, message=text))
 
         shared = shares_device(claim.purpose)
-        with device_lock(self.settings.device_locks, claim.target, shared=shared, go_on=go_on, on_wait=waiting) as lock:
+        device = self.settings.device if claim.target == self.settings.target else claim.target
+        with device_lock(self.settings.device_locks, device, shared=shared, go_on=go_on, on_wait=waiting) as lock:
             self.lease.work_begins()
             spec = place_order(claim, self.api, scratch, out=out, go_on=go_on)
             temporary = scratch / "tmp"

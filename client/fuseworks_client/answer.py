@@ -14,7 +14,7 @@ from fuseworks_client import words
 
 Result = Mapping[str, Any]
 _STYLES = {"faster": "bold green", "slower": "bold red", "same": "bold", "cannot_tell": "bold yellow"}
-MAX_FINDINGS, MAX_APPLIED, MAX_REFUSED = 5, 3, 1
+MAX_FINDINGS, MAX_APPLIED, MAX_REFUSED, MAX_OPERATIONS = 5, 3, 1, 4
 
 
 def show(result: Result, folder: Path | None, console: Console) -> None:
@@ -29,7 +29,14 @@ def show(result: Result, folder: Path | None, console: Console) -> None:
     parts: list[RenderableType] = [*_headline(result), *_inspection(result), *_findings(result)]
     if result.get("candidates"):
         parts.append(_candidates(result))
-    parts += [*_ablation(result), *_rewrites(result), *_notes(result), *_warnings(result), *_files(result, folder)]
+    parts += [
+        *_ablation(result),
+        *_profiles(result),
+        *_rewrites(result),
+        *_notes(result),
+        *_warnings(result),
+        *_files(result, folder),
+    ]
     for part in parts:
         console.print()
         console.print(part)
@@ -40,6 +47,8 @@ def _headline(result: Result) -> Iterator[RenderableType]:
     if result.get("summary"):
         yield Text(words.plain(result["summary"]), style=_STYLES.get(str(verdict), "bold"))
     rows = _grid()
+    if result.get("compared_as") is not None:
+        rows.add_row(_label("measured"), Text(words.plain(_compared_as(result))))
     if result.get("baseline_ms") is not None:
         times = f"{words.milliseconds(result['baseline_ms'])} before"
         if result.get("best_ms") is not None:
@@ -63,8 +72,20 @@ def _headline(result: Result) -> Iterator[RenderableType]:
         rows.add_row(_label("best peer"), Text(text))
     for output in result.get("numerics") or []:
         rows.add_row(_label("numerics"), Text(words.plain(f"{output['output']}: {words.numerics(output)}")))
+    sides = ("after", "before") if result.get("purpose") == "compare" else ("winner", "baseline")
+    for check in result.get("limits") or []:
+        broken = check.get("winner_kept") is False
+        rows.add_row(_label("limit"), Text(words.limit(check, *sides), style="yellow" if broken else ""))
+    if result.get("precisions") and verdict is not None:
+        rows.add_row(_label("searched in"), Text(", ".join(result["precisions"])))
     if rows.row_count:
         yield rows
+
+
+def _compared_as(result: Result) -> str:
+    if result["compared_as"] != "packaged":
+        return "both as uploaded: each as its own framework runs it"
+    return f"both as packaged: built by the steps of {result['recipe']['metadata']['name']}"
 
 
 def _offered(result: Result) -> str:
@@ -154,6 +175,25 @@ def _ablation(result: Result) -> Iterator[RenderableType]:
         rows.add_row(Text(f"  {words.step(row['step'])}"), Text(text))
     if rows.row_count:
         yield _titled("What each step gives by itself", rows)
+
+
+def _profiles(result: Result) -> Iterator[RenderableType]:
+    """The costliest operations only: the report and the page have the tables."""
+    rows = _grid()
+    for label, key in (("before", "profile"), ("after", "profile_after")):
+        profile = result.get(key)
+        if not profile or not profile["operations"]:
+            continue
+        top = sorted(profile["operations"], key=lambda row: -row["self_ms"])[:MAX_OPERATIONS]
+        listed = ", ".join(f"{row['op']} {row['share']:.0%}" for row in top)
+        text = f"{words.milliseconds(profile['total_ms'])} in operations: {listed}"
+        rows.add_row(_label(label), Text(words.plain(text)))
+    if result.get("profile_after"):
+        rows.add_row(
+            _label(""), Text("each in a process of its own under a profiler: not the judged times", style="dim")
+        )
+    if rows.row_count:
+        yield _titled("Where the time goes", rows)
 
 
 def _rewrites(result: Result) -> Iterator[RenderableType]:

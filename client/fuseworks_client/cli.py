@@ -32,6 +32,7 @@ Examples:
   fuseworks apply result/recipe.yaml other_model.py
   fuseworks login https://fuseworks.example
   fuseworks submit model.py --wait --against latest --max-latency-ratio 1.05
+  fuseworks cancel 0f8e2c1a-...
   fuseworks doctor
 
 {exits.HELP}""",

@@ -8,6 +8,13 @@ USER = 4
 USAGE = 64
 INTERRUPTED = 130
 
+
+def of_status(status: str) -> int:
+    """Of a run that ended so, as the optimizer's own exit codes are: a run that was cancelled or came to its time limit
+    is not the model's fault."""
+    return {"succeeded": DONE, "failed": USER}.get(status, OURS)
+
+
 HELP = """\b
 Exit codes:
   0    done, "no faster recipe found" included

@@ -25,7 +25,6 @@ from fuseworks_client.server import Server, ServerProblem, Unreachable
 
 TERMINAL = frozenset({"succeeded", "failed", "errored", "cancelled", "timed_out"})
 WAIT_S = 10  # the server answers earlier when there is something new
-CODES = {"succeeded": exits.DONE, "failed": exits.USER}
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 STDERR = Console(stderr=True)
 
@@ -109,7 +108,10 @@ def awaited(api: Server, run_id: str, *, out: Path | None, as_json: bool) -> tup
     try:
         run = follow(api, run_id)
     except KeyboardInterrupt:
-        _say(f"Interrupted; the run goes on. `fuseworks follow {run_id}` takes it up again.")
+        _say(
+            f"Interrupted; the run goes on. `fuseworks follow {run_id}` takes it up again. "
+            f"`fuseworks cancel {run_id}` ends it."
+        )
         raise Ended(exits.INTERRUPTED) from None
     return run, finish(api, run, out=out, as_json=as_json)
 
@@ -162,7 +164,7 @@ def finish(api: Server, run: dict[str, Any], *, out: Path | None, as_json: bool)
         _say(f"The run {'was cancelled' if run['status'] == 'cancelled' else run['status'].replace('_', ' ')}.")
     if out is not None:
         _keep(api, run, document, files, out)
-    return CODES.get(run["status"], exits.OURS)
+    return exits.of_status(run["status"])
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """The server's API over HTTP: what this command needs of it, with errors as the server tells them.
 
-A server that does not answer is asked again for a while: pipelines outlive its restarts. What might be done twice by
-that is not sent twice.
+A server that does not answer is asked again for a while: pipelines outlive its restarts. What starts something carries
+a key by which the server knows a second try, so that nothing is started twice by that.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import ssl
 import time
+import uuid
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,7 @@ from fuseworks_client.account import Account
 TIMEOUT_S = 60.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 8.0
 CHUNK_BYTES = 1 << 20
-REFUSED_BEFORE_IT_BEGAN = frozenset({429, 503})
-NO_ANSWER_FROM_BEHIND = frozenset({502, 504})
+PASSING = frozenset({429, 502, 503, 504})
 
 
 class ServerProblem(Exception):
@@ -73,9 +73,9 @@ class Server:
         return self._json(self.answer(lambda: self._http.get(path, params=given)))
 
     def post(self, path: str, body: dict[str, Any] | None = None) -> Any:
-        """Not sent again once it may have arrived: whether that would do it twice is not known."""
-        answer = self.answer(lambda: self._http.post(path, json=body or {}), once=True)
-        return self._json(answer) if answer.content else None
+        """Every try has the same key: one that arrived although its answer did not is not done again."""
+        headers = {"Idempotency-Key": str(uuid.uuid4())}
+        return self._json(self.answer(lambda: self._http.post(path, json=body or {}, headers=headers)))
 
     def delete(self, path: str) -> None:
         self.answer(lambda: self._http.delete(path))
@@ -128,12 +128,10 @@ class Server:
             partial.unlink(missing_ok=True)
         return size
 
-    def answer(
-        self, send: Callable[[], httpx.Response], *, once: bool = False, again_for: Collection[str] = ()
-    ) -> httpx.Response:
+    def answer(self, send: Callable[[], httpx.Response], *, again_for: Collection[str] = ()) -> httpx.Response:
         """Raises ServerProblem, Unreachable. Broken connections and 429, 502 to 504 are tried again, after pauses.
 
-        `once`: only what surely never reached the site is. `again_for`: ids of problems for which a further try helps.
+        `again_for`: ids of problems for which a further try helps.
         """
         deadline, pause_s, said = time.monotonic() + self._retry_s, FIRST_PAUSE_S, False
         while True:
@@ -141,12 +139,12 @@ class Server:
             try:
                 answer = send()
             except httpx.TransportError as error:
-                trouble, again = self._unreachable(error), _may_heal(error, once)
+                trouble, again = self._unreachable(error), _may_heal(error)
             else:
                 if answer.status_code < 300:
                     return answer
                 trouble = self._problem(answer)
-                again = _is_passing(answer.status_code, once) or trouble.problem["id"] in again_for
+                again = answer.status_code in PASSING or trouble.problem["id"] in again_for
             left_s = deadline - time.monotonic()
             if not again or left_s <= 0:
                 raise trouble
@@ -190,14 +188,8 @@ class Server:
         return Unreachable(f"{self.url} does not answer: {error or type(error).__name__}", remedy)
 
 
-def _may_heal(error: httpx.TransportError, once: bool) -> bool:
-    if _is_about_trust(error) or isinstance(error, (httpx.LocalProtocolError, httpx.UnsupportedProtocol)):
-        return False
-    return not once or isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout))
-
-
-def _is_passing(status: int, once: bool) -> bool:
-    return status in REFUSED_BEFORE_IT_BEGAN or (status in NO_ANSWER_FROM_BEHIND and not once)
+def _may_heal(error: httpx.TransportError) -> bool:
+    return not (_is_about_trust(error) or isinstance(error, (httpx.LocalProtocolError, httpx.UnsupportedProtocol)))
 
 
 def _is_about_trust(error: BaseException | None) -> bool:

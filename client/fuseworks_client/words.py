@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 _CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -49,10 +49,34 @@ def numerics(output: Mapping[str, Any]) -> str:
         return f"{output['error']:.2%} of its integers differ beyond ties, {output['allowed']:.2%} allowed"
     of = {"size": " of its size (it is constant)", "unit": " (it is zero everywhere)"}.get(kind, " of the spread")
     text = f"error {error}{of}, {allowed} allowed"
+    if output.get("inputs") == "captured":
+        text += ", on the captured samples"
     worst = output.get("worst_column")
     if worst:
         text += f"; worst column {worst['column']}: {worst['error']:.1e}, {worst['allowed']:.1e} allowed"
     return text
+
+
+def limit(check: Mapping[str, Any], winner: str, baseline: str) -> str:
+    """`p99 of 20.00 ms: winner 12.31 ms, kept; baseline 31.20 ms, not kept`."""
+    name, shown = LIMITS[check["name"]]
+    told = []
+    for side, key in ((winner, "winner"), (baseline, "baseline")):
+        value = check.get(key)
+        kept = "kept" if check.get(f"{key}_kept") else "not kept"
+        told.append(f"{side} not measured" if value is None else f"{side} {shown(value)}, {kept}")
+    return f"{name} {shown(check['limit'])}: {'; '.join(told)}"
+
+
+def mebibytes(value: float) -> str:
+    return f"{value / (1 << 20):.1f} MiB"
+
+
+LIMITS: dict[str, tuple[str, Callable[[float], str]]] = {
+    "latency_ms": ("p99 of a call", milliseconds),
+    "peak_memory_bytes": ("peak memory", mebibytes),
+    "max_error": ("error", "{:.1e}".format),
+}
 
 
 def gain(value: float | None) -> str:

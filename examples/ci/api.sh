@@ -1,4 +1,4 @@
-# The API by curl, for story.sh and gate.sh, which source this. It needs bash, curl and python3 (which only reads JSON).
+# The API by curl, for story.sh and gate.sh, which source this. It needs bash, curl 7.76 or later, and jq to read JSON.
 #
 # Whatever ends a script here ends it with one of these codes: 3 Fuseworks' or a machine's fault, 4 the model's fault,
 # 64 wrong usage. Never with 1 or 2: those are a gate's answers.
@@ -12,6 +12,9 @@ need() {
 }
 
 need FUSEWORKS_URL FUSEWORKS_TOKEN
+for program in curl jq; do
+    command -v "$program" >/dev/null || { echo "$0: needs $program, which is not here" >&2 && exit 3; }
+done
 API="${FUSEWORKS_URL%/}/api/v1"
 BUDGET_S="${BUDGET_S:-480}"
 RETRY_S="${RETRY_S:-120}" # how long a server that does not answer is asked again
@@ -19,34 +22,30 @@ RETRY_S="${RETRY_S:-120}" # how long a server that does not answer is asked agai
 ANSWERS=$(mktemp -d) || exit 3
 trap 'rm -rf "$ANSWERS"' EXIT
 
-# field PATH...: of the JSON on standard input, the first of these that is there and not null, else nothing:
-# `field headline.speedup`, `field results.0.id`.
-field() {
-    python3 -IS -c '
-import json, sys
-def look(value, path):
-    for key in path.split("."):
-        if isinstance(value, list):
-            value = value[int(key)] if int(key) < len(value) else None
-        else:
-            value = value.get(key) if isinstance(value, dict) else None
-    return value
-document = json.load(sys.stdin)
-print(next((v for v in (look(document, path) for path in sys.argv[1:]) if v is not None), ""))' "$@" || return 3
-}
+# field FILTER: what this filter of jq finds in the JSON on standard input, nothing where that is null:
+# `field .headline.speedup`, `field '.results[0].id'`.
+field() { jq --raw-output "$1 // empty" || return 3; }
 
 # encoded TEXT: as a part of an address.
-encoded() { python3 -IS -c 'import sys, urllib.parse; print(urllib.parse.quote(sys.argv[1], safe=""))' "$1" || return 3; }
+encoded() { jq --null-input --raw-output --arg text "$1" '$text | @uri' || return 3; }
+
+# For the filters of jq that show figures: `fixed(2)` is the number with two digits after the point.
+FIXED='def fixed($digits): pow(10; $digits) as $unit | (. * $unit | round) as $whole
+    | "\($whole / $unit | floor).\($whole % $unit + $unit | tostring | .[1:])";'
 
 # call TOKEN METHOD PATH [JSON or @FILE]: the answer on standard output; a problem's document on standard error.
 # ALSO=409 takes a conflict for an answer: its document names what is there already.
 call() {
     local file="$ANSWERS/answer" again=() body=() status
     : >"$file"
-    # What may be done twice is tried again; a file's name is added to the address by curl itself.
-    ((RETRY_S)) && [[ $2 == GET || $2 == PUT ]] && again=(--retry 8 --retry-connrefused --retry-max-time "$RETRY_S")
+    ((RETRY_S)) && again=(--retry 8 --retry-connrefused --retry-max-time "$RETRY_S")
+    # Not a file's, of which curl would read again what is not there. A second try of what starts something the site
+    # knows by its key, and does not do it twice.
+    ((RETRY_S)) && [[ $2 != PUT ]] && again+=(--retry-all-errors)
+    [[ $2 == POST ]] && again+=(--header "Idempotency-Key: $(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')")
     case ${4:-} in
     "") ;;
+    # a file's name is added to the address by curl itself
     @*) body=(--upload-file "${4#@}") ;;
     *) body=(--header 'Content-Type: application/json' --data "$4") ;;
     esac
@@ -61,7 +60,7 @@ call() {
     fi
     printf '%s %s answered HTTP %s:\n' "$2" "$API/$3" "$status" >&2
     cat "$file" >&2 && echo >&2
-    case $(field id <"$file" 2>/dev/null) in
+    case $(field .id <"$file" 2>/dev/null) in
     *:user:*) return 4 ;;
     *:usage:*) return 64 ;;
     *) return 3 ;;
@@ -75,8 +74,8 @@ upload() {
     name=$(basename "$3")
     name=$(encoded "${4:-${name%.*}}") || return
     answer=$(ALSO=409 call "$1" PUT "uploads/$2/$name/" "@$3") || return
-    id=$(field version id <<<"$answer") || return # a conflict has the earlier version's id there
-    if [[ $id == *:* ]]; then                     # a conflict of another kind: this is the problem's own id
+    id=$(field '.version // .id' <<<"$answer") || return # a conflict has the earlier version's id there
+    if [[ $id == *:* ]]; then                            # a conflict of another kind: this is the problem's own id
         printf '%s\n' "$answer" >&2
         return 64
     fi
@@ -86,22 +85,19 @@ upload() {
 # wait_for TOKEN RUN: until it is over, its events on standard error. The server answers as soon as there is a new one.
 # Returns 0 for a run that succeeded, 4 where the model is at fault, else 3.
 wait_for() {
-    local after=0 page line status more
+    local after=0 page status more
+    local shown='def left($width): . + " " * ($width - length); def right($width): " " * ($width - length) + .;
+        .events[] | "  [\(.at_s | fixed(1) | right(6)) s] \(.kind | left(13)) \(.message)"'
     while :; do
         page=$(call "$1" GET "runs/$2/events/?after=$after&wait=20") || return
-        line=$(python3 -IS -c '
-import json, sys
-page = json.load(sys.stdin)
-for event in page["events"]:
-    print("  [{at_s:6.1f} s] {kind:<13} {message}".format(**event), file=sys.stderr)
-print(page["next"], page["status"], page["more"])' <<<"$page") || return 3
-        read -r after status more <<<"$line"
-        [[ $more == True ]] && continue
+        jq --raw-output "$FIXED $shown" <<<"$page" >&2 || return 3
+        read -r after status more < <(jq --raw-output '"\(.next) \(.status) \(.more)"' <<<"$page") || return 3
+        [[ $more == true ]] && continue
         case $status in
         succeeded) return 0 ;;
         failed | errored | cancelled | timed_out)
             page=$(call "$1" GET "runs/$2/") || return
-            echo "  The run is $status. $(field problem.message <<<"$page") $(field problem.remedy <<<"$page")" >&2
+            echo "  The run is $status. $(field .problem.message <<<"$page") $(field .problem.remedy <<<"$page")" >&2
             [[ $status == failed ]] && return 4
             return 3
             ;;

@@ -18,27 +18,28 @@ echo "==> Uploading $MODEL for $TEAM"
 VERSION=$(upload "$FUSEWORKS_TOKEN" "$TEAM" "$MODEL")
 ANSWER=$(call "$FUSEWORKS_TOKEN" POST runs/ \
     "{\"version\": \"$VERSION\", \"purpose\": \"optimize\", \"policy\": $POLICY}")
-RUN=$(field id <<<"$ANSWER")
+RUN=$(field .id <<<"$ANSWER")
 echo "==> Run ${FUSEWORKS_URL%/}/runs/$RUN/"
 wait_for "$FUSEWORKS_TOKEN" "$RUN"
 
 RESULT=$(call "$FUSEWORKS_TOKEN" GET "runs/$RUN/result/")
-echo "==> $(field headline.summary <<<"$RESULT")"
-echo "    before $(field headline.baseline_ms <<<"$RESULT") ms, after $(field headline.best_ms <<<"$RESULT") ms"
-if [[ -z $(field document.recipe <<<"$RESULT") ]]; then
+echo "==> $(field .headline.summary <<<"$RESULT")"
+jq --raw-output "$FIXED"'.headline | select(.baseline_ms != null and .best_ms != null)
+    | "    before \(.baseline_ms | fixed(2)) ms, after \(.best_ms | fixed(2)) ms"' <<<"$RESULT" || exit 3
+if [[ -z $(field .document.recipe.kind <<<"$RESULT") ]]; then
     echo "==> There is no recipe to share: nothing faster was found"
     exit 0
 fi
 
 echo "==> Saving and publishing the recipe"
 ANSWER=$(call "$FUSEWORKS_TOKEN" POST "runs/$RUN/recipe/" '{}')
-RECIPE=$(field id <<<"$ANSWER")
+RECIPE=$(field .id <<<"$ANSWER")
 # A run that finds the very same steps again becomes evidence of the version that there is.
-if [[ $(field state <<<"$ANSWER") == draft ]]; then
+if [[ $(field .state <<<"$ANSWER") == draft ]]; then
     ANSWER=$(call "$FUSEWORKS_TOKEN" POST "recipe-versions/$RECIPE/publish/" '{"visibility": "company"}')
 fi
-NAME=$(field name <<<"$ANSWER")
-echo "    $NAME $(field version <<<"$ANSWER") is $(field state <<<"$ANSWER")"
+NAME=$(field .name <<<"$ANSWER")
+echo "    $NAME $(field .version <<<"$ANSWER") is $(field .state <<<"$ANSWER")"
 
 echo "==> $OTHER_TEAM finds it"
 FOUND=$(call "$OTHER_TOKEN" GET "recipes/?q=$(encoded "$NAME")")
@@ -48,14 +49,11 @@ echo "==> and applies it to $OTHER_MODEL"
 OTHER_VERSION=$(upload "$OTHER_TOKEN" "$OTHER_TEAM" "$OTHER_MODEL")
 ANSWER=$(call "$OTHER_TOKEN" POST "recipe-versions/$RECIPE/apply/" \
     "{\"version\": \"$OTHER_VERSION\", \"policy\": $POLICY}")
-REPLAY=$(field run <<<"$ANSWER")
+REPLAY=$(field .id <<<"$ANSWER")
 wait_for "$OTHER_TOKEN" "$REPLAY" || [[ $? == 4 ]] || exit 3 # a refusal is evidence too
 
 echo "==> The evidence, as $TEAM sees it (models of other teams without their names)"
 EVIDENCE=$(call "$FUSEWORKS_TOKEN" GET "recipe-versions/$RECIPE/evidence/")
-python3 -IS -c '
-import json, sys
-for row in json.load(sys.stdin)["results"]:
-    speedup = "no speedup" if row["speedup"] is None else "{:.2f}x".format(row["speedup"])
-    print("   ", row["outcome"], speedup, row["model"] or "(a model of another team: " + row["family"] + ")")' \
-    <<<"$EVIDENCE" || exit 3
+jq --raw-output "$FIXED"'.results[]
+    | "    \(.outcome) \(if .speedup == null then "no speedup" else "\(.speedup | fixed(2))x" end)"
+    + " \(.model // "(a model of another team: \(.family))")"' <<<"$EVIDENCE" || exit 3

@@ -2,6 +2,10 @@
 
 Nothing that was measured while candidates were chosen enters here. An A/A contender (a second baseline process in every
 set) gives the noise floor from as many pairs and rounds, under the same load.
+
+When is looked at the samples is fixed beforehand, and never moved by what they show. Stopping because time is over
+depends on the clock alone, not on the samples, so that what was measured by then stands: as one more of the planned
+looks where there are six sets, and with fewer as an interval without a verdict.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from optimizer.sandbox import Child
 
 LOOKS = (6, 12, 18)
 MIN_SETS = 6
+LEAST_SETS = 3  # an interval over two pairs says nothing: Student's t is beyond 100 there
 AGAIN_SUFFIX = "_again"
 
 Progress = Callable[[str, int, int], None]
@@ -72,20 +77,26 @@ def judge(
     warm_up_s: float = WARM_UP_S,
     confidence: float = CONFIDENCE,
     deadline: float | None = None,
+    untold_deadline: float | None = None,
+    last_deadline: float | None = None,
     checks: Mapping[str, Check] | None = None,
     reference: Child | None = None,
+    own_references: Mapping[str, Child] | None = None,
     essential: Collection[str] = (),
     progress: Progress | None = None,
 ) -> JudgeOutcome:
     """`starts` gives a fresh loaded process of each contender; `deadline` is on `time.monotonic`'s clock.
 
     Stops at the first look at which every pair has a verdict, at the last look, or before a set that would pass the
-    deadline, but never before the first look of six sets: a run without a verdict is worth nothing. A contender that
-    fails drops out; the failure of the baseline or of an `essential` one raises.
+    deadline, but not before the first look of six sets: a run without a verdict is worth little. As long as the first
+    of the pairs had no verdict at a look, `untold_deadline` is its deadline, where that is later. Only before a set
+    that would pass `last_deadline` it stops with fewer than six, three at least, and then there is no verdict. A
+    contender that fails drops out; the failure of the baseline or of an `essential` one raises.
     """
     again = baseline + AGAIN_SUFFIX
     contenders = {**starts, again: starts.get(again, starts[baseline])}
     at_look = look_confidence(confidence, len(looks))
+    needed = min(MIN_SETS, looks[0])
     sets: list[MeasuredSet] = []
     failed: dict[str, FuseworksError] = {}
     notes: list[str] = []
@@ -104,6 +115,7 @@ def judge(
             essential={again, *essential},
             checks=checks,
             reference=reference,
+            own_references=own_references,
         )
         sets.append(one)
         failed.update(one.failed)
@@ -113,10 +125,14 @@ def judge(
             break
         if len(sets) in looks:
             looked += 1
-            outcome = [compare(sets, pair, again, baseline, at_look, confidence, looked) for pair in asked]
+            outcome = [compare(sets, pair, again, baseline, at_look, confidence, looked, needed) for pair in asked]
             if len(sets) >= looks[-1] or all(c.verdict != Verdict.CANNOT_TELL for c in outcome):
                 break
-        if deadline is not None and len(sets) >= MIN_SETS and time.monotonic() + _set_s(sets) > deadline:
+            told = outcome[0].verdict != Verdict.CANNOT_TELL
+            if not told and deadline is not None and untold_deadline is not None:
+                deadline = max(deadline, untold_deadline)
+        least, until = (needed, deadline) if len(sets) >= needed else (LEAST_SETS, last_deadline)
+        if until is not None and len(sets) >= least and time.monotonic() + _set_s(sets) > until:
             notes.append(f"stopped after {len(sets)} of up to {looks[-1]} sets: the time budget is over")
             looked += len(sets) not in looks
             break
@@ -124,7 +140,7 @@ def judge(
     aa = [one.log_speedup(baseline, again) for one in sets]
     names = [name for name in contenders if name not in failed]
     return JudgeOutcome(
-        comparisons=[compare(sets, pair, again, baseline, at_look, confidence, looked) for pair in asked],
+        comparisons=[compare(sets, pair, again, baseline, at_look, confidence, looked, needed) for pair in asked],
         samples={name: [one.entrants[name] for one in sets] for name in names},
         failed=failed,
         noise_floor=noise_floor(aa, at_look) if len(aa) > 1 else float("nan"),
@@ -137,22 +153,32 @@ def judge(
 
 
 def compare(
-    sets: Sequence[MeasuredSet], pair: Pair, again: str, baseline: str, at_look: float, confidence: float, looks: int
+    sets: Sequence[MeasuredSet],
+    pair: Pair,
+    again: str,
+    baseline: str,
+    at_look: float,
+    confidence: float,
+    looks: int,
+    needed: int = MIN_SETS,
 ) -> Comparison:
-    """The interval of this look; `confidence` is what holds over all looks together."""
+    """The interval of this look; `confidence` is what holds over all looks together. Fewer sets than `needed` give no
+    verdict: they were cut off before the first look."""
     logs = [one.log_speedup(pair.base, pair.other) for one in sets]
     floor = noise_floor([one.log_speedup(baseline, again) for one in sets], at_look)
     low, speedup, high = student_interval(logs, at_look)
+    few = len(logs) < needed
     return Comparison(
         base=pair.base,
         other=pair.other,
         speedup=speedup,
         interval=Interval(low=low, high=high, confidence=confidence),
-        verdict=verdict(low, high, floor),
+        verdict=Verdict.CANNOT_TELL if few else verdict(low, high, floor),
         noise_floor=floor,
         pairs=len(logs),
         looks=looks,
         same_settings=pair.same_settings,
+        reason=f"only {len(logs)} of the {needed} pairs that a verdict needs fitted into the time" if few else None,
         log_speedups=logs,
     )
 

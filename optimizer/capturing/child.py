@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import optimizer.capturing.errors  # noqa: F401
+from optimizer.capturing.samples import FILE
 from optimizer.children.session import Session
 from optimizer.errors import FuseworksError
 
@@ -17,15 +18,18 @@ from optimizer.errors import FuseworksError
 def capture(
     session: Session, request: dict[str, Any], arrays: list[np.ndarray]
 ) -> tuple[dict[str, Any], list[np.ndarray]]:
-    """`{upload, format, workload, seed}` → `{workload, inspection}`; sends the graph, and a module's weights."""
+    """`{upload, format, workload, seed}` → `{workload, inspection}`; sends the graph, a module's weights, and those
+    samples that the workload names, where the upload holds them."""
     format, upload = str(request["format"]), Path(request["upload"])
     logging.getLogger("torch").setLevel(logging.ERROR)
-    if format == "zip" and (inner := onnx_inside(upload, session.scratch)) is not None:
+    zipped = format == "zip"
+    if zipped and (inner := onnx_inside(upload, session.scratch)) is not None:
         format, upload = "onnx", inner
     if format == "onnx":
         from optimizer.capturing.onnx_model import capture_onnx
 
         fields = capture_onnx(session, upload, request.get("workload"))
+        _send_samples(session, fields["workload"], upload.parent if zipped else None)
     elif format in ("py", "zip", "pt2"):
         fields = _torch(session, upload, format, request)
     else:
@@ -52,9 +56,7 @@ def _torch(session: Session, upload: Path, format: str, request: dict[str, Any])
         weights = session.scratch / "weights.safetensors"
         save_weights(user.module, weights)
         session.send_file("weights.safetensors", weights)
-        samples = user.file("samples.safetensors")
-        if samples is not None and captured.workload.samples:
-            session.send_file("samples.safetensors", samples)
+        _send_samples(session, captured.workload.model_dump(include={"samples"}), user.folder)
     model = session.scratch / "captured.pt2"
     save_program(captured.program, model)
     session.send_file("captured.pt2", model)
@@ -62,6 +64,13 @@ def _torch(session: Session, upload: Path, format: str, request: dict[str, Any])
         "workload": captured.workload.model_dump(by_alias=True, mode="json"),
         "inspection": inspection(captured),
     }
+
+
+def _send_samples(session: Session, workload: dict[str, Any], folder: Path | None) -> None:
+    """Under one name: whether they were needed, and what they hold, is the coordinator's to say."""
+    name = workload.get("samples")
+    if name and folder is not None and (folder / name).is_file():
+        session.send_file(FILE, folder / name)
 
 
 def onnx_inside(upload: Path, scratch: Path) -> Path | None:

@@ -71,6 +71,15 @@ catalogue(
             "Its fields are `name`, `inputs` (name, dtype, shape, values), `dims` (serve, min, max) and the "
             "optional ones of the workload's schema.",
         ),
+        "capturing:user:no-samples": (
+            "The workload names the captured samples {name!r}, and the upload holds no such file.",
+            "Put the file beside the model into a .zip, or leave `samples` out of the workload.",
+        ),
+        "capturing:user:bad-samples": (
+            "The captured samples do not fit the workload: {text}",
+            "Save one tensor per input, under the input's name and in its dtype, all with equally many samples: "
+            '`safetensors.torch.save_file(inputs, "samples.safetensors")`.',
+        ),
         "capturing:user:workload-mismatch": (
             "The workload does not fit the model: {text}",
             "List the inputs in the order of the model's parameters with the dtypes and shapes that it takes.",

@@ -13,21 +13,25 @@ import zipfile
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import Literal
 
 from optimizer.capturing import inspector_errors as _errors  # noqa: F401  its ids must be in the catalogue
 from optimizer.capturing.inspector_archive import Archive
-from optimizer.capturing.inspector_foreign import refuse_folder, refuse_foreign, refuse_foreign_zip
 from optimizer.capturing.inspector_onnx import inspect_onnx_file
-from optimizer.capturing.inspector_pt2 import inspect_pt2, looks_like_pt2
+from optimizer.capturing.inspector_pt2 import inspect_pt2
 from optimizer.capturing.inspector_source import check_source, inspect_zip
 from optimizer.errors import FuseworksError
+from optimizer.uploads import foreign
+from optimizer.uploads.formats import LIMIT_BYTES, MIB, Format
+from optimizer.uploads.identify import identify
+from optimizer.uploads.refusals import Reason, Refused
+from optimizer.uploads.zip_listing import Listing
 
-MIB = 1 << 20
-LIMIT_BYTES = {"pt2": 8 << 30, "zip": 8 << 30, "onnx": 2 << 30, "py": 2 * MIB}
-HEAD_BYTES = 4096
-
-Format = Literal["pt2", "py", "zip", "onnx"]
+IDS: dict[Reason, str] = {
+    "foreign": "inspecting:user:foreign",
+    "unknown": "inspecting:user:unknown",
+    "wrong-suffix": "inspecting:user:wrong-suffix",
+    "bad-zip": "inspecting:user:bad-zip",
+}
 
 
 @dataclass(frozen=True)
@@ -47,15 +51,16 @@ def inspect_upload(path: Path) -> UploadInfo:
         size_bytes = os.fstat(file.fileno()).st_size
         if size_bytes == 0:
             raise FuseworksError("inspecting:user:empty", place=path.name)
-        head = file.read(HEAD_BYTES)
-        if head[:4] in (b"PK\x03\x04", b"PK\x05\x06"):
-            format, operators, files = _zip(path, file)
-        else:
-            format, operators, files = _single(path, file, head), (), ()
-        _limited(path, size_bytes, format)
+        try:
+            found = identify(file, path.name)
+        except Refused as refused:
+            raise _told(refused, path) from refused
+        _limited(path, size_bytes, found.format)
+        operators = _inspected(path, file, found.format, found.listing)
         file.seek(0)
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return UploadInfo(format, digest, size_bytes, tuple(operators), tuple(files))
+    files = tuple(found.listing.names) if found.listing is not None else ()
+    return UploadInfo(found.format, digest, size_bytes, operators, files)
 
 
 def _opened(path: Path) -> BufferedReader:
@@ -69,7 +74,8 @@ def _opened(path: Path) -> BufferedReader:
     mode = os.fstat(fd).st_mode
     if stat.S_ISDIR(mode):
         os.close(fd)
-        refuse_folder(path)
+        names = set(os.listdir(path)) if os.access(path, os.R_OK) else set()
+        raise _told(foreign.folder(names).refused(), path)
     if not stat.S_ISREG(mode):
         os.close(fd)
         raise FuseworksError("inspecting:user:unreadable", place=path.name, text="it is no regular file")
@@ -89,40 +95,24 @@ def _limited(path: Path, size_bytes: int, format: Format) -> None:
         )
 
 
-def _zip(path: Path, file: BufferedReader) -> tuple[Format, tuple[str, ...], tuple[str, ...]]:
-    try:
-        with zipfile.ZipFile(file) as opened:
-            archive = Archive(opened, os.fstat(file.fileno()).st_size, path.name)
-            if looks_like_pt2(archive):
-                _suffixed(path, ".pt2", "a program saved by torch.export")
-                return "pt2", inspect_pt2(archive), tuple(archive.names)
-            refuse_foreign_zip(archive, path)
-            _suffixed(path, ".zip", "a zip archive")
-            inspect_zip(archive)
-            return "zip", (), tuple(archive.names)
-    except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
-        raise FuseworksError("inspecting:user:bad-zip", place=path.name, text=str(error)) from error
-
-
-def _single(path: Path, file: BufferedReader, head: bytes) -> Format:
-    refuse_foreign(path, head)
-    suffix = path.suffix.lower()
-    if suffix == ".onnx":
+def _inspected(path: Path, file: BufferedReader, format: Format, listing: Listing | None) -> tuple[str, ...]:
+    """Names of the operators of a `.pt2`."""
+    if listing is not None:
+        try:
+            with zipfile.ZipFile(file) as opened:
+                archive = Archive(opened, listing, path.name)
+                if format == "pt2":
+                    return inspect_pt2(archive)
+                inspect_zip(archive)
+        except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
+            raise FuseworksError("inspecting:user:bad-zip", place=path.name, text=str(error)) from error
+    elif format == "onnx":
         inspect_onnx_file(file, path.name)
-        return "onnx"
-    if suffix == ".py":
-        _limited(path, os.fstat(file.fileno()).st_size, "py")
-        check_source(head + file.read(), path.name)
-        return "py"
-    if suffix in (".pt2", ".zip"):
-        raise FuseworksError("inspecting:user:wrong-suffix", place=path.name, suffix=suffix, what="no zip archive")
-    text = f"its suffix is {suffix or 'missing'} and it starts with {head[:8]!r}"
-    raise FuseworksError("inspecting:user:unknown", place=path.name, text=text)
+    else:
+        file.seek(0)
+        check_source(file.read(), path.name)
+    return ()
 
 
-def _suffixed(path: Path, suffix: str, what: str) -> None:
-    """Every child goes by the format, not by the name; a wrong name still means that somebody is mistaken."""
-    if path.suffix.lower() != suffix:
-        raise FuseworksError(
-            "inspecting:user:wrong-suffix", place=path.name, suffix=path.suffix.lower() or "without suffix", what=what
-        )
+def _told(refused: Refused, path: Path) -> FuseworksError:
+    return FuseworksError(IDS[refused.reason], place=path.name, **refused.context)

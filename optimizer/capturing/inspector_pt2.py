@@ -15,12 +15,14 @@ from typing import Any
 from optimizer.capturing import inspector_json
 from optimizer.capturing.inspector_archive import Archive
 from optimizer.errors import FuseworksError
+from optimizer.uploads.contents import PROGRAM
+from optimizer.uploads.refusals import Refused
+from optimizer.uploads.zip_listing import Listing
 
 MAX_JSON_BYTES = 256 << 20
 MAX_SAMPLE_BYTES = 2 << 30
 MAX_PICKLE_BYTES = 16 << 20
 NAME = r"[A-Za-z0-9_-]{1,100}"
-MODEL = re.compile(rf"models/{NAME}\.json")
 CONFIG = re.compile(rf"data/(weights|constants)/{NAME}\.json")
 TENSOR = re.compile(r"data/(weights/weight|constants/tensor)_\d+")
 TENSOR_NAME = re.compile(r"(weight|tensor)_\d+")
@@ -94,12 +96,6 @@ PICKLE_REFUSED = frozenset({"STACK_GLOBAL", "INST", "OBJ", "EXT1", "EXT2", "EXT4
 KEYS_REFUSED = frozenset({"class_fqn", "custom_obj_name", "default_factory_module", "__enum__", "script_object_name"})
 
 
-def looks_like_pt2(archive: Archive) -> bool:
-    """By its own mark, or by what only such an archive holds."""
-    inner = {name.partition("/")[2] for name in archive.names}
-    return "archive_format" in inner or any(MODEL.fullmatch(name) for name in inner)
-
-
 def inspect_pt2(archive: Archive) -> tuple[str, ...]:
     """Names of the operators in its graphs. Raises FuseworksError (`inspecting:user:bad-pt2`, `...:operator`)."""
     inspector = _Inspector(archive)
@@ -132,7 +128,7 @@ class _Inspector:
         return tuple(sorted(self._operators))
 
     def _entry(self, name: str, inner: str) -> int:
-        if MODEL.fullmatch(inner):
+        if PROGRAM.fullmatch(inner):
             self._model(inspector_json.load(self._archive.read(name, MAX_JSON_BYTES)))
             return 1
         if CONFIG.fullmatch(inner):
@@ -207,9 +203,10 @@ def _higher_order(target: str) -> bool:
 
 def check_pickled_tensors(data: bytes) -> None:
     """A torch.save archive whose pickle can build nothing but tensors in plain containers. Read, never run."""
+    file = io.BytesIO(data)
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as opened:
-            archive = Archive(opened, len(data), "sample inputs")
+        with zipfile.ZipFile(file) as opened:
+            archive = Archive(opened, Listing(file), "sample inputs")
             pickles = [name for name in archive.names if name.partition("/")[2] == "data.pkl"]
             others = [name for name in archive.names if name.endswith((".pkl", ".py", ".so"))]
             if len(pickles) != 1 or others != pickles:
@@ -217,6 +214,8 @@ def check_pickled_tensors(data: bytes) -> None:
             code = archive.read(pickles[0], MAX_PICKLE_BYTES)
     except zipfile.BadZipFile as error:
         raise inspector_json.NotAllowed("its sample inputs are a bare pickle") from error
+    except Refused as refused:
+        raise FuseworksError("inspecting:user:bad-zip", place="sample inputs", **refused.context) from refused
     try:
         for operation, argument, _ in pickletools.genops(code):
             if operation.name in PICKLE_REFUSED or (operation.name == "GLOBAL" and argument not in GLOBALS):

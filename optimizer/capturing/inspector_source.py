@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
 from optimizer.capturing.inspector_archive import Archive
 from optimizer.capturing.inspector_onnx import inspect_onnx_zip
 from optimizer.capturing.inspector_safetensors import inspect_safetensors
 from optimizer.errors import FuseworksError
+from optimizer.uploads.contents import contents
 
 MAX_SOURCE_BYTES = 2 << 20
 MAX_TEXT_BYTES = 8 << 20
 TEXTS = (".yaml", ".yml", ".json", ".txt", ".md", ".toml", ".cfg", ".csv")
-NOISE = re.compile(r"(^|/)(__MACOSX|\.DS_Store|__pycache__)(/|$)")
 
 
 def check_source(data: bytes, name: str) -> None:
@@ -29,9 +27,7 @@ def check_source(data: bytes, name: str) -> None:
 
 def inspect_zip(archive: Archive) -> None:
     """Raises FuseworksError: a zip holds `model.py` and what goes with it, or one ONNX model and its data."""
-    names = [name for name in archive.names if not NOISE.search(name)]
-    models = [name for name in names if name.endswith(".onnx")]
-    sources = [name for name in names if name.rpartition("/")[2] == "model.py" and name.count("/") <= 1]
+    names, sources, models = contents(archive.listing)
     if len(sources) > 1:
         raise _refused(archive, f"it holds {len(sources)} files model.py")
     if sources:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-import yaml
 from torch import fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
+from optimizer import plain_yaml
 from optimizer.capturing import torch_graph, torch_workload
 from optimizer.capturing.torch_export import Refusal, explained, export
 from optimizer.capturing.torch_ids import id_bounds
@@ -77,8 +77,8 @@ def _given_workload(user: UserModel, workload: Any) -> tuple[Workload | None, st
     file = user.file("workload.yaml") or user.file("workload.yml")
     if file is not None:
         try:
-            document = yaml.safe_load(file.read_text())
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            document = plain_yaml.read(file.read_text())
+        except (plain_yaml.NotPlain, UnicodeDecodeError) as error:
             raise FuseworksError("capturing:user:bad-workload", place=file.name, text=str(error)) from error
         return parse_workload(document, file.name), file.name
     function = getattr(user.namespace, "get_workloads", None)

@@ -8,6 +8,9 @@ import shutil
 import sysconfig
 from pathlib import Path
 
+from optimizer import devices
+
+CUDA_PROVIDER = "libonnxruntime_providers_cuda.so"
 COMPILERS = ("g++", "clang++", "c++")
 
 
@@ -45,15 +48,40 @@ def gpu_unavailable(target: str) -> str | None:
     kind = target.partition(":")[0]
     if kind == "cpu":
         return None
-    device = {"cuda": "/dev/nvidiactl", "rocm": "/dev/kfd"}.get(kind)
-    if device is None:
-        return f"there is no target called {target!r}: it is cpu, cuda:sm_NN or rocm:gfxNNN"
-    if not Path(device).exists():
-        return f"this machine has no GPU for {target} (no {device}): run it on a worker that has one"
-    return None
+    if kind == "cuda":
+        return devices.why_none()
+    if kind == "rocm":
+        return f"no device of {target} can be given to a sandboxed child yet: use cpu or cuda:sm_NN"
+    return f"there is no target called {target!r}: it is cpu, cuda:sm_NN or rocm:gfxNNN"
+
+
+def no_cuda_provider(target: str) -> str | None:
+    """Why ONNX Runtime cannot compute for this target; None for a CPU. Whether the provider starts, the child sees."""
+    if target.partition(":")[0] == "cpu":
+        return None
+    if target.partition(":")[0] != "cuda":
+        return cpu_only("ONNX Runtime", target)
+    found = importlib.util.find_spec("onnxruntime")
+    folder = Path(found.origin).parent if found is not None and found.origin else None
+    if folder is None or not (folder / "capi" / CUDA_PROVIDER).exists():
+        return "this onnxruntime has no CUDA provider: pip install onnxruntime-gpu in its place"
+    return gpu_unavailable(target)
 
 
 def cpu_only(engine: str, target: str) -> str | None:
     if target.partition(":")[0] == "cpu":
         return None
     return f"{engine} is used on the CPU only, and the target is {target}: choose eager, inductor or aot_inductor"
+
+
+KERNELS_RECORDED = (
+    "torch.profiler over the same graph, compiled once more with the same options and with kernels that record "
+    "themselves (cpp.enable_kernel_profile). The judged artifact has no such records in it."
+)
+
+
+def kernels_unrecorded(target: str) -> str | None:
+    """Why Inductor's kernels cannot be profiled for this target; None on a CPU, where they can record themselves."""
+    if target.partition(":")[0] == "cpu":
+        return None
+    return "its kernels record themselves on a CPU only, and how long one takes on a GPU is not read yet"

@@ -1,23 +1,25 @@
 """What a backend is, and where backends register. Imports no torch: the coordinator reads names, schemas and refusals.
 
-A backend is one file in `backends/`: a class with `@register_backend`. `build` and `load` run in children only.
+A backend is one file in `backends/`: a class with `@register_backend`. `build`, `load` and `profile` run in children.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-import optimizer.compiling.errors  # noqa: F401
+import optimizer.compiling.errors
+import optimizer.profiling.errors  # noqa: F401
 from kernels.registry import Registry, UnknownName
 from optimizer.compiling.contender import Contender
 from optimizer.errors import FuseworksError
+from optimizer.profiling.document import Operation
 from optimizer.spec import InputSpec, PrecisionStep, Workload
 
 Format = Literal["pt2", "onnx"]
@@ -55,6 +57,13 @@ class Context:
         return self.precision.precision if self.precision else "float32"
 
 
+class Profiled(NamedTuple):
+    """The operations of one call, and the median milliseconds of a call while they were looked at."""
+
+    rows: list[Operation]
+    call_ms: float
+
+
 class Backend(ABC):
     """One engine. `build` leaves the artifact's files, flat, in `out`; none at all means: the model itself is run."""
 
@@ -65,6 +74,10 @@ class Backend(ABC):
     libraries: ClassVar[tuple[str, ...]]
     # True: the engine lowers the precision by itself, so the graph is not rewritten for it
     own_precision: ClassVar[bool] = False
+    # by what means `profile` looks into a call, in words; empty: the engine does not say where its time goes
+    profiled_by: ClassVar[str] = ""
+    # True: kernels record themselves only where they were compiled to: `profile` takes what `build_marked` leaves
+    needs_marks: ClassVar[bool] = False
 
     class Options(BackendOptions):
         """No options."""
@@ -84,6 +97,20 @@ class Backend(ABC):
     @abstractmethod
     def load(self, artifact: Path | None, options: Any, context: Context) -> Contender:
         """Ready to be called. Raises FuseworksError."""
+
+    def no_profile(self, target: str = "cpu") -> str | None:
+        """Why there is no profile of this backend's contenders; None when there is one."""
+        return None if self.profiled_by else "the engine does not say where its time goes"
+
+    def build_marked(self, model: Path, options: Any, context: Context, out: Path) -> None:
+        """The artifact once more, of kernels that record themselves; for `profile` only. Raises FuseworksError."""
+        raise FuseworksError("profiling:ours:untold", engine=self.title, text="it has no kernels to be marked")
+
+    def profile(
+        self, artifact: Path | None, options: Any, context: Context, arrays: Sequence[np.ndarray], calls: int
+    ) -> Profiled:
+        """Where a call spends its time, by this engine's own means. Raises FuseworksError."""
+        raise FuseworksError("profiling:ours:untold", engine=self.title, text=self.no_profile(context.target))
 
     def manifest(self) -> dict[str, Any]:
         return {

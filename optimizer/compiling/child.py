@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,15 @@ COMPILED_IN_CXX = frozenset({"inductor", "aot_inductor"})
 Answer = tuple[dict[str, Any], list[np.ndarray]]
 
 
+class Loading(NamedTuple):
+    """What a contender was loaded of."""
+
+    backend: Backend
+    artifact: Path | None
+    options: Any
+    context: Context
+
+
 def available(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
     """{target?} → {backends: {name: null | reason}}."""
     target = str(request.get("target") or "cpu")
@@ -27,14 +36,19 @@ def available(session: Session, request: dict[str, Any], arrays: list[np.ndarray
 
 
 def build(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
-    """{backend, options, precision, model, format, workload, threads, target, toolchain?} → {compile_s, details}."""
+    """{backend, options, precision, model, format, workload, threads, target, toolchain?, marked?}
+    → {compile_s, details}. `marked`: the artifact that is profiled in place of one whose kernels record nothing."""
     backend, options, context = _understood(session, request)
     _make_ready(backend, context, request, compiles=backend.name in COMPILED_IN_CXX)
     backend.prepare()
     started = time.perf_counter()
     model = _in_precision(backend, context)
     out = Path(tempfile.mkdtemp(prefix="artifact-", dir=session.scratch))
-    details = {**backend.build(model, options, context, out), **_headers_made(backend)}
+    if request.get("marked"):
+        backend.build_marked(model, options, context, out)
+        details = _headers_made(backend)
+    else:
+        details = {**backend.build(model, options, context, out), **_headers_made(backend)}
     compile_s = time.perf_counter() - started
     for path in sorted(out.iterdir()):
         session.send_file(path.name, path)
@@ -43,7 +57,7 @@ def build(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -
 
 
 def load(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
-    """Puts a contender into `session.state["contender"]`.
+    """Puts a contender into `session.state["contender"]`, and what it was loaded of beside it, for its profile.
 
     {backend, options, precision, artifact, model, upload?, upload_format?, weights?, seed?, format, workload, threads,
     target} → {load_s, inference_precision, threads, libraries, rss_bytes_after_import}
@@ -56,12 +70,14 @@ def load(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) ->
     artifact = Path(request["artifact"]) if request.get("artifact") else None
     contender = backend.load(artifact, options, context)
     session.state["contender"] = contender
+    session.state["loaded"] = Loading(backend, artifact, options, context)
     return {
         "load_s": time.perf_counter() - started,
         "inference_precision": contender.inference_precision,
         "threads": context.threads,
         "libraries": machine.library_versions(("numpy", *backend.libraries)),
-        "rss_bytes_after_import": rss_bytes,
+        # of an engine with an allocator of its own on a GPU, resident memory tells nothing
+        "rss_bytes_after_import": rss_bytes if contender.device in {"cpu", "cuda"} else None,
     }, []
 
 
@@ -98,6 +114,10 @@ def _understood(session: Session, request: dict[str, Any]) -> tuple[Backend, Any
 
 def _make_ready(backend: Backend, context: Context, request: dict[str, Any], *, compiles: bool) -> None:
     """The process-wide settings of an engine. Set once per child: a child serves one candidate."""
+    if context.device == "cuda":
+        from optimizer.compiling.gpu import check_gpu
+
+        check_gpu(backend.title, context.target)
     if "torch" not in backend.libraries:
         return
     import torch

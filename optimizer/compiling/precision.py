@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 # Flags of /proc/cpuinfo for instructions that multiply bfloat16 natively.
 BFLOAT16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
+FIRST_SM_WITH_BFLOAT16 = 80
 
 
 def supported(isa_flags: Collection[str]) -> str | None:
@@ -19,6 +21,16 @@ def supported(isa_flags: Collection[str]) -> str | None:
     if BFLOAT16_FLAGS & set(isa_flags):
         return None
     return "this processor multiplies no bfloat16 (neither avx512_bf16 nor amx_bf16): it would be emulated in float32"
+
+
+def refusal(target: str, isa_flags: Collection[str]) -> str | None:
+    """Why bfloat16 is not proposed for a target; None when it is. The flags are those of this machine's processor."""
+    kind, _, arch = target.partition(":")
+    if kind == "cpu":
+        return supported(isa_flags)
+    if kind == "cuda" and int(re.sub(r"\D", "", arch) or 0) < FIRST_SM_WITH_BFLOAT16:
+        return f"{arch} multiplies no bfloat16 (sm_{FIRST_SM_WITH_BFLOAT16} does): it would be emulated in float32"
+    return None
 
 
 def to_bfloat16(exported: ExportedProgram, keep_float32: KeepFloat32) -> ExportedProgram:

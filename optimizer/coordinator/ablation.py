@@ -22,9 +22,8 @@ from optimizer.benchmarking.statistics import (
 )
 from optimizer.coordinator import judging
 from optimizer.coordinator.builds import Builds
-from optimizer.coordinator.evaluate import drawing
 from optimizer.coordinator.judging import FINAL_ROUNDS, WINNER, check_of, starter
-from optimizer.coordinator.prepare import Bench
+from optimizer.coordinator.prepare import Bench, drawing
 from optimizer.optimizing.planner import LeftOut, Planner, costliest_first, on_larger_plan
 from optimizer.result import AblationRow, Candidate, Interval, Verdict
 from optimizer.spec import Step, dump_step
@@ -90,9 +89,17 @@ class _Asked:
 
 
 def ablate(
-    bench: Bench, winner: Candidate, asked: Sequence[LeftOut], *, contender_s: float, deadline: float
+    bench: Bench,
+    winner: Candidate,
+    asked: Sequence[LeftOut],
+    *,
+    contender_s: float,
+    deadline: float,
+    spare_s: float = 0.0,
 ) -> list[AblationRow]:
     """One row a question, in their order; those that `deadline` leaves no room for are not begun, and say so.
+
+    `spare_s`: what sets beyond the fewest leave of the time; the fewest are taken without regard to it.
 
     The floor is how far the winner seems to differ from itself: a second process of it in each set gives the centre and
     the number of pairs. How much such pairs scatter is told from these and from the judgement's A/A pairs (the baseline
@@ -113,7 +120,7 @@ def ablate(
             row.reason = NO_ROOM
     measured = [(rows[at], asked[at]) for at in built[:begun]]
     if measured:
-        _measure(bench, winner, measured, deadline)
+        _measure(bench, winner, measured, deadline - spare_s)
     return rows
 
 

@@ -11,11 +11,13 @@ from optimizer.result import (
     AblationRow,
     Artifact,
     BestPeer,
+    ComparedAs,
     Comparison,
     Conditions,
     Evaluation,
     Finding,
     Inspection,
+    LimitCheck,
     OutputNumerics,
     Problem,
     Profile,
@@ -24,7 +26,7 @@ from optimizer.result import (
     RunStatus,
     Verdict,
 )
-from optimizer.spec import Workload
+from optimizer.spec import Precision, Workload
 
 
 @dataclass
@@ -35,12 +37,16 @@ class Answer:
     workload: Workload | None = None
     inspection: Inspection | None = None
     profile: Profile | None = None
+    profile_after: Profile | None = None
+    not_profiled_because: str = ""
     findings: list[Finding] = field(default_factory=list)
     rewrites: list[Rewrite] = field(default_factory=list)
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
     comparisons: list[Comparison] = field(default_factory=list)
     ablation: list[AblationRow] = field(default_factory=list)
     numerics: list[OutputNumerics] = field(default_factory=list)
+    limits: list[LimitCheck] = field(default_factory=list)
+    precisions: list[Precision] = field(default_factory=list)
     winner: str | None = None
     offered: bool = False
     best_peer: BestPeer | None = None
@@ -50,6 +56,7 @@ class Answer:
     as_deployed: Comparison | None = None
     over_best_peer: Comparison | None = None
     conditions: Conditions | None = None
+    compared_as: ComparedAs | None = None
     recipe: dict[str, Any] | None = None
     recipe_digest: str | None = None
     accepted: bool | None = None
@@ -92,6 +99,8 @@ class Answer:
             speedup_over_best_peer=self.over_best_peer.speedup if self.over_best_peer else None,
             winner=self.winner,
             offered=self.offered,
+            limits=self.limits,
+            precisions=self.precisions,
             numerics=self.numerics,
             candidates=list(self.evaluations.values()),
             rewrites=self.rewrites,
@@ -99,9 +108,12 @@ class Answer:
             comparisons=self.comparisons,
             findings=self.findings,
             profile=self.profile,
+            profile_after=self.profile_after,
+            not_profiled_because=self.not_profiled_because,
             inspection=self.inspection,
             workload=self.workload,
             conditions=self.conditions,
+            compared_as=self.compared_as,
             recipe=self.recipe,
             recipe_digest=self.recipe_digest,
             accepted=self.accepted,

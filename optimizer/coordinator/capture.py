@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from optimizer.capturing.inspector import inspect_upload
+from optimizer.capturing.samples import FILE, Samples, read_samples
 from optimizer.coordinator.context import RunContext
 from optimizer.errors import FuseworksError
 from optimizer.result import Inspection
@@ -28,6 +29,7 @@ class Captured:
     weights: Path | None
     workload: Workload
     inspection: Inspection
+    samples: Samples | None = None
 
     @property
     def baseline_backend(self) -> str:
@@ -57,14 +59,16 @@ def capture(context: RunContext, upload: Path, workload: Workload | None) -> Cap
     if not model.exists():
         raise FuseworksError("child:user:bad-answer", text="the capture handed over no graph")
     weights = folder / "weights.safetensors"
+    filled = _workload(reply.fields.get("workload"))
     captured = Captured(
         upload=upload,
         upload_format=info.format,
         format=graph_format,
         model=model,
         weights=weights if weights.exists() else None,
-        workload=_workload(reply.fields.get("workload")),
+        workload=filled,
         inspection=_inspection(reply.fields.get("inspection"), info),
+        samples=_samples(folder / FILE, filled),
     )
     sizes = ", ".join(
         f"{name} = {dim.serve[0]} ({dim.min} to {dim.max})" for name, dim in captured.workload.dims.items()
@@ -76,6 +80,15 @@ def capture(context: RunContext, upload: Path, workload: Workload | None) -> Cap
         notes=captured.inspection.notes,
     )
     return captured
+
+
+def _samples(file: Path, workload: Workload) -> Samples | None:
+    """Raises FuseworksError: samples that the workload names are there and fit it, or the run ends."""
+    if workload.samples is None:
+        return None
+    if not file.exists():
+        raise FuseworksError("capturing:user:no-samples", place="workload: samples", name=workload.samples)
+    return read_samples(file, workload)
 
 
 def _workload(document: Any) -> Workload:

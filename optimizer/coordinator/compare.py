@@ -1,30 +1,35 @@
-"""Purpose `compare`: two uploads that take the same inputs, each as its own framework runs it: answers, then speed.
+"""Purpose `compare`: two models that take the same inputs, measured together: answers, then speed.
 
-Neither is taken for the truth: answers that differ are told, and refuse nothing.
+Both as uploaded, or both packaged by the steps of one recipe (`sides.py`). Neither is taken for the truth: answers that
+differ are told, and refuse nothing.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 
 from optimizer import inputs
-from optimizer.benchmarking.judge import LOOKS, Pair, judge, planned_looks
+from optimizer.benchmarking.judge import LOOKS, JudgeOutcome, Pair, judge, planned_looks
 from optimizer.benchmarking.summary import disturbed_shares, raw_samples
 from optimizer.coordinator.answer import Answer
 from optimizer.coordinator.context import RunContext
-from optimizer.coordinator.evaluate import drawing
-from optimizer.coordinator.judging import starter, summary
-from optimizer.coordinator.prepare import Bench, conditions, prepare
+from optimizer.coordinator.judging import OVERRUN_SHARE, check_of, starter, summary
+from optimizer.coordinator.limits import limit_checks
+from optimizer.coordinator.prepare import Bench, conditions, drawing, prepare
+from optimizer.coordinator.replay import opened
+from optimizer.coordinator.sides import AFTER, BEFORE, Side, as_packaged, as_uploaded, blamed
 from optimizer.errors import FuseworksError, catalogue
-from optimizer.result import Evaluation, EvaluationStatus
-from optimizer.spec import RuntimeSettings, Workload
+from optimizer.recipe import Recipe
+from optimizer.result import ComparedAs
+from optimizer.spec import Workload
 from optimizer.verifying.asking import ask
 from optimizer.verifying.comparing import ALIKE, compare_answers, in_words
 from optimizer.verifying.verify import MIN_SAMPLES, MIN_SETS
 
-BEFORE, AFTER = "baseline", "other"
 ANSWERS_TIMEOUT_S = 300.0
 
 catalogue(
@@ -41,38 +46,44 @@ def compare(context: RunContext, answer: Answer) -> None:
     """Raises FuseworksError."""
     if context.spec.against is None:
         raise FuseworksError("run:usage:spec", text="a comparison needs a second model", place="against")
-    before = prepare(context, answer, Path(context.spec.model))
-    after = prepare(context, Answer(), Path(context.spec.against))
-    _called_alike(before.workload, after.workload)
-    settings = RuntimeSettings()
+    recipe = opened(context, answer, context.spec.recipe) if context.spec.recipe is not None else None
+    answer.compared_as = ComparedAs.UPLOADED if recipe is None else ComparedAs.PACKAGED
+    benches: list[Bench] = []
+    try:
+        benches.append(prepare(context, answer, Path(context.spec.model)))
+        benches.append(prepare(context, Answer(), Path(context.spec.against)))
+        _called_alike(benches[0].workload, benches[1].workload)
+        _compare(context, answer, *_sides(answer, benches[0], benches[1], recipe), recipe)
+    finally:
+        for bench in benches:
+            bench.close()
+
+
+def _sides(answer: Answer, before: Bench, after: Bench, recipe: Recipe | None) -> tuple[Side, Side]:
+    if recipe is None:
+        return as_uploaded(BEFORE, before), as_uploaded(AFTER, after)
+    sides = as_packaged(BEFORE, before, recipe, answer), as_packaged(AFTER, after, recipe, answer)
+    for note in _applied_otherwise(*sides):
+        answer.note(before.context, note)
+    answer.rewrites = after.answer.rewrites  # what the steps did to the model that is asked about
+    return sides
+
+
+def _compare(context: RunContext, answer: Answer, before: Side, after: Side, recipe: Recipe | None) -> None:
     alike = _answer_alike(context, answer, before, after)
-    with context.events.stage(
-        "benchmarking", f"Comparing {Path(context.spec.model).name} with {Path(context.spec.against).name}"
-    ):
-        outcome = judge(
-            {
-                BEFORE: starter(before, before.baseline(settings)),
-                AFTER: starter(after, after.baseline(settings)),
-            },
-            [Pair(BEFORE, AFTER)],
-            drawing(before, 7),
-            rng=context.rng(8),
-            looks=planned_looks(context.spec.policy.max_pairs, LOOKS),
-            deadline=context.deadline(0.0),
-            progress=lambda text, done, total: context.events.emit("benchmarking", text, done=done, total=total),
-        )
-    if AFTER in outcome.failed:
-        raise outcome.failed[AFTER]
+    with context.events.stage("benchmarking", f"Comparing {before.name} with {after.name}"):
+        outcome = _judged(context, before, after, packaged=recipe is not None)
     answer.comparisons = outcome.comparisons
-    answer.same_settings = answer.as_deployed = outcome.comparison(BEFORE, AFTER)
-    assert answer.same_settings is not None
-    for role, bench in ((BEFORE, before), (AFTER, after)):
-        performance = summary(bench, outcome.samples[role])
-        candidate = bench.baseline(settings).model_copy(update={"name": role, "why": str(bench.captured.upload.name)})
-        answer.file(Evaluation(candidate=candidate, status=EvaluationStatus.PASSED, performance=performance))
+    same = answer.same_settings = answer.as_deployed = outcome.comparison(BEFORE, AFTER)
+    assert same is not None
+    for role, side in ((BEFORE, before), (AFTER, after)):
+        answer.file(side.measured(summary(side.bench, outcome.samples[role])))
+    first, second = (answer.evaluations[role].performance for role in (BEFORE, AFTER))
+    assert first is not None and second is not None
+    answer.limits = limit_checks(after.bench.workload, second, first, [])
     answer.baseline_ms = answer.evaluations[BEFORE].performance.median_ms  # type: ignore[union-attr]
     answer.best_ms = answer.evaluations[AFTER].performance.median_ms  # type: ignore[union-attr]
-    answer.conditions = conditions(context, settings)
+    answer.conditions = conditions(context, before.settings)
     answer.conditions.observed.update(
         noise_floor=outcome.noise_floor,
         notes=outcome.notes,
@@ -80,22 +91,66 @@ def compare(context: RunContext, answer: Answer) -> None:
         disturbed_shares=disturbed_shares(outcome.samples),
     )
     answer.samples = {role: raw_samples(outcome.samples[role]) for role in (BEFORE, AFTER)}
-    same = answer.same_settings
+    how = "as uploaded" if recipe is None else f"as packaged by {recipe.metadata.name}"
     answer.summary = (
-        f"{Path(context.spec.against).name} against {Path(context.spec.model).name}: {same.speedup:.2f}x "
+        f"{after.name} against {before.name}, both {how}: {same.speedup:.2f}x "
         f"[{same.interval.low:.2f}, {same.interval.high:.2f}], {same.verdict.value.replace('_', ' ')}. {alike}"
     )
 
 
-def _answer_alike(context: RunContext, answer: Answer, before: Bench, after: Bench) -> str:
+def _judged(context: RunContext, before: Side, after: Side, *, packaged: bool) -> JudgeOutcome:
+    """Each package is held against its own model's reference once more, after it was timed.
+
+    Raises FuseworksError; a fault of the model's with the name of the model.
+    """
+    sides = {BEFORE: before, AFTER: after}
+    # the second model's faults only make it drop out
+    with blamed(BEFORE, before.bench) if packaged else nullcontext():
+        outcome = judge(
+            {role: starter(side.bench, side.candidate) for role, side in sides.items()},
+            [Pair(BEFORE, AFTER)],
+            drawing(before.bench, 7),
+            rng=context.rng(8),
+            looks=planned_looks(context.spec.policy.max_pairs, LOOKS),
+            deadline=context.deadline(0.0),
+            last_deadline=context.deadline(-OVERRUN_SHARE),
+            checks={role: check_of(side.bench, side.candidate) for role, side in sides.items()} if packaged else None,
+            own_references={role: side.bench.reference for role, side in sides.items() if side.bench.reference},
+            progress=lambda text, done, total: context.events.emit("benchmarking", text, done=done, total=total),
+        )
+    if AFTER in outcome.failed:
+        with blamed(AFTER, after.bench) if packaged else nullcontext():
+            raise outcome.failed[AFTER]
+    return outcome
+
+
+def _applied_otherwise(before: Side, after: Side) -> list[str]:
+    """A pass that finds less in the new model than in the old may be all that makes it slower."""
+    first, second = _places(before), _places(after)
+    return [
+        f"{name} applied in {first[name]} places of {before.name} and in {second[name]} of {after.name}."
+        for name in dict.fromkeys([*first, *second])
+        if first[name] != second[name]
+    ]
+
+
+def _places(side: Side) -> Counter[str]:
+    """Where each pass applied, counted."""
+    found: Counter[str] = Counter()
+    for rewrite in side.bench.answer.rewrites:
+        found[rewrite.pass_] += len(rewrite.applied)
+    return found
+
+
+def _answer_alike(context: RunContext, answer: Answer, before: Side, after: Side) -> str:
     """Puts the same inputs to both; the rows become the answer's numerics. Returns it in words."""
-    workload = before.workload
+    workload = before.bench.workload
     sizes, rng = workload.sizes(), context.rng(15)
     items = inputs.items(workload, sizes)
     sets = [inputs.draw(workload, sizes, rng) for _ in range(max(MIN_SETS, -(-MIN_SAMPLES // max(items, 1))))]
     with context.events.stage("verifying", f"Comparing the answers to {len(sets)} sets of inputs"):
-        first, second = (_answers(bench, sets) for bench in (before, after))
-        names = [str(output.get("name")) for output in before.captured.inspection.outputs]
+        first, second = (_answers(side, sets) for side in (before, after))
+        names = [str(output.get("name")) for output in before.bench.captured.inspection.outputs]
         allowed = ALIKE if workload.limits.max_error is None else workload.limits.max_error
         answer.numerics, notes = compare_answers(names, first, second, [items] * len(sets), allowed)
     for note in notes:
@@ -103,9 +158,9 @@ def _answer_alike(context: RunContext, answer: Answer, before: Bench, after: Ben
     return in_words(answer.numerics, notes)
 
 
-def _answers(bench: Bench, sets: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
-    built = bench.shop.build(bench.baseline(RuntimeSettings()))
-    with bench.shop.load(built, RuntimeSettings(), name="answers").child as child:
+def _answers(side: Side, sets: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
+    built = side.bench.shop.build(side.candidate)
+    with side.bench.shop.load(built, side.settings, name="answers").child as child:
         return ask(child, sets, timeout_s=ANSWERS_TIMEOUT_S).whole()
 
 

@@ -12,10 +12,20 @@ from pathlib import Path
 
 import numpy as np
 
-from optimizer import machine, runtime_settings
+from optimizer import devices, machine, runtime_settings
 from optimizer.coordinator.events import Emitter
+from optimizer.errors import FuseworksError, catalogue
 from optimizer.sandbox import Child, ChildSpec, Limits, start
 from optimizer.spec import RunSpec, RuntimeSettings
+
+catalogue(
+    {
+        "run:ours:no-device": (
+            "The target's device cannot be used here: {text}.",
+            "{remedy}; or choose the target cpu.",
+        )
+    }
+)
 
 BUILD_TIMEOUT_S = 600.0
 MIN_BUILD_TIMEOUT_S = 60.0
@@ -78,6 +88,14 @@ class RunContext:
     def threads_of(self, settings: RuntimeSettings) -> int:
         return settings.threads or self.threads
 
+    def device(self, *, confined: bool = True) -> devices.DeviceAccess | None:
+        """The target's device on this machine; None for a CPU. Raises FuseworksError (`run:ours:no-device`)."""
+        try:
+            return devices.access(self.target, devices.visible_here(), confined=confined)
+        except devices.NoDevice as error:
+            text, _, remedy = str(error).partition(": ")
+            raise FuseworksError("run:ours:no-device", place=self.target, text=text, remedy=remedy) from error
+
     def child(
         self,
         name: str,
@@ -85,19 +103,25 @@ class RunContext:
         settings: RuntimeSettings | None = None,
         *,
         trusted: bool = False,
+        on_device: bool = False,
         extra_environment: dict[str, str] | None = None,
     ) -> Child:
-        """Starts a child in the run's sandbox, with the process environment of `settings`."""
+        """Starts a child in the run's sandbox, with the process environment of `settings`. `on_device`: it works on the
+        target's device, which only such children may open. Raises FuseworksError."""
         settings = settings or RuntimeSettings()
         environment: dict[str, str] = runtime_settings.environment(settings, self.threads_of(settings))
-        environment.update(extra_environment or {})
+        unconfined = trusted or self.spec.trusted
+        device = self.device(confined=not unconfined) if on_device else None
+        environment.update({**(device.environment if device else {}), **(extra_environment or {})})
         child = start(
             ChildSpec(
                 name=name,
                 inputs=inputs or {},
                 environment=environment,
                 limits=_limits(),
-                trusted=trusted or self.spec.trusted,
+                trusted=unconfined,
+                devices=device.nodes if device else (),
+                device_reads=device.reads if device else (),
             )
         )
         self._children.add(child)

@@ -15,6 +15,7 @@ from optimizer.benchmarking.judge import JudgeOutcome
 from optimizer.benchmarking.summary import disturbed_shares, raw_samples
 from optimizer.coordinator.evaluate import failed
 from optimizer.coordinator.judging import BASELINE, DEPLOYED, PEER, WINNER, judge_winner, summary
+from optimizer.coordinator.limits import in_words, limit_checks
 from optimizer.coordinator.prepare import Bench, conditions
 from optimizer.coordinator.steps import steps_in_full
 from optimizer.coordinator.workshop import Loaded, Plan
@@ -155,6 +156,7 @@ def _file(
             _measured(bench, candidate, performances[role])
     verification = answer.evaluations[winner.name].verification
     answer.numerics = verification.outputs if verification else []
+    answer.limits = limit_checks(bench.workload, performances[WINNER], performances[BASELINE], answer.numerics)
     answer.samples = {names.get(role, role): raw_samples(entrants) for role, entrants in outcome.samples.items()}
 
 
@@ -271,7 +273,7 @@ def _self_test(bench: Bench) -> str | None:
     context = bench.context
     with context.events.stage("verifying", "Running the package's own self-test"):
         try:
-            with context.child("self-test", {"package": context.out / "package"}) as child:
+            with context.child("self-test", {"package": context.out / "package"}, on_device=True) as child:
                 fields = child.call(
                     "packaging.self_test",
                     timeout_s=2 * SELF_TEST_S,
@@ -317,7 +319,7 @@ def _written(bench: Bench, winner: Candidate) -> list[Artifact]:
         model_sha256=bench.captured.inspection.sha256,
         recipe_digest=bench.answer.recipe_digest,
         speedup=bench.answer.summary,
-        sample=Sample(arrays, outputs, [row.allowed for row in bench.answer.numerics]),
+        sample=Sample(arrays, outputs, [row.allowed for row in bench.answer.numerics if row.inputs == "drawn"]),
     )
 
 
@@ -332,7 +334,7 @@ def _verified(bench: Bench, winner: Candidate, arrays: list[np.ndarray], outputs
     alike = [
         t.astype(o.dtype) if t.dtype.kind == o.dtype.kind == "f" else t for t, o in zip(true, outputs, strict=True)
     ]
-    reason = bench.verifier.agreement(Plan.of(winner).precision_name)(outputs, alike)
+    reason = bench.verifier.agreement(Plan.of(winner).precision_name, timed=False)(outputs, alike)
     if reason is not None:
         raise FuseworksError("benchmarking:user:answers-changed", place=winner.name, name=winner.name, text=reason)
 
@@ -352,16 +354,17 @@ def _in_words(bench: Bench) -> str:
     answer = bench.answer
     same = answer.same_settings
     if same is None:
-        return "No faster recipe found: no candidate passed verification. The list says why each was dropped."
+        return "No faster recipe found: no candidate is correct and within the limits. The list says why of each."
     text = f"{same.speedup:.2f}x [{same.interval.low:.2f}, {same.interval.high:.2f}] under equal settings"
     deployed = answer.as_deployed
     if deployed is not None and deployed is not same:
         text += f", {deployed.speedup:.2f}x [{deployed.interval.low:.2f}, {deployed.interval.high:.2f}] as deployed"
+    hidden = same.reason or "this machine's noise hides the difference"
     words: dict[Verdict, str] = {
         Verdict.FASTER: f"Faster: {text}",
         Verdict.SAME: f"No faster recipe found: the best candidate is as fast as the baseline ({text})",
         Verdict.SLOWER: f"No faster recipe found: the best candidate is slower than the baseline ({text})",
-        Verdict.CANNOT_TELL: f"No faster recipe found that holds: this machine's noise hides the difference ({text})",
+        Verdict.CANNOT_TELL: f"No faster recipe found that holds: {hidden} ({text})",
     }
     peer: Any = answer.best_peer
     over = answer.over_best_peer
@@ -375,4 +378,5 @@ def _in_words(bench: Bench) -> str:
         tail += f"; {relation} the best peer {peer.name} ({figures})"
     elif peer is not None and answer.winner == peer.name:
         tail += f"; no rewrite beat the best engine by itself, {peer.name}"
+    tail += in_words(answer.limits)
     return words[same.verdict] + tail + "."

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from optimizer import inputs
-from optimizer.benchmarking.bursts import Draw, Entrant
+from optimizer.benchmarking.bursts import Entrant
 from optimizer.benchmarking.screen import screen
-from optimizer.coordinator.prepare import Bench
+from optimizer.coordinator.limits import check_memory
+from optimizer.coordinator.prepare import Bench, drawing
 from optimizer.coordinator.workshop import Built, Loaded, Plan
 from optimizer.errors import FuseworksError, catalogue
 from optimizer.result import Candidate, Evaluation, EvaluationStatus, Problem
+from optimizer.sandbox import Child
 from optimizer.spec import RuntimeSettings
 from optimizer.verifying.verify import Verifier
 
@@ -33,6 +35,7 @@ STATUS_OF_ERROR = {
     "child:user:timed-out": EvaluationStatus.TIMED_OUT,
     "child:user:crashed": EvaluationStatus.CRASHED,
     "benchmarking:user:answers-changed": EvaluationStatus.INCORRECT_NUMERICS,
+    "benchmarking:user:memory-limit": EvaluationStatus.OUT_OF_MEMORY,
 }
 
 
@@ -54,10 +57,44 @@ def entrant(name: str, loaded: Loaded) -> Entrant:
     return Entrant(name, loaded.child, loaded.load_s, loaded.rss_bytes_after_import)
 
 
-def drawing(bench: Bench, *key: int) -> Draw:
-    """Fresh inputs of the measured size, one set a call."""
-    rng, sizes = bench.context.rng(*key), bench.workload.sizes()
-    return lambda: inputs.draw(bench.workload, sizes, rng)
+def verified(bench: Bench, verifier: Verifier, candidate: Candidate) -> tuple[Evaluation, dict[str, Any]]:
+    """Built, loaded in a fresh process under its own settings and verified; not timed, and not filed. With it what its
+    performance will tell of build and process."""
+    try:
+        built, loaded = _loaded(bench, candidate, Plan.of(candidate).settings)
+        with loaded.child as child:
+            return _verified(bench, verifier, candidate, built, child), _of_build(built, loaded)
+    except FuseworksError as error:
+        return failed(candidate, error), {}
+
+
+def _loaded(bench: Bench, candidate: Candidate, settings: RuntimeSettings) -> tuple[Built, Loaded]:
+    with bench.context.events.stage("compiling", f"Building {candidate.name}", candidate.name):
+        built = bench.shop.build(candidate)
+        return built, bench.shop.load(built, settings, name="candidate")
+
+
+def _verified(bench: Bench, verifier: Verifier, candidate: Candidate, built: Built, child: Child) -> Evaluation:
+    """Raises FuseworksError when the candidate does."""
+    with bench.context.events.stage("verifying", f"Verifying {candidate.name} against float64", candidate.name):
+        verification = verifier.verify(child, Plan.of(candidate).precision_name)
+    if verification.passed:
+        return Evaluation(candidate=candidate, status=EvaluationStatus.PASSED, verification=verification)
+    verification.first_diverging = _first_diverging(bench, verifier, built)
+    return Evaluation(
+        candidate=candidate,
+        status=EvaluationStatus.INCORRECT_NUMERICS,
+        reason=verification.reason or "the outputs differ",
+        verification=verification,
+    )
+
+
+def _of_build(built: Built, loaded: Loaded) -> dict[str, Any]:
+    return {
+        "compile_s": built.compile_s,
+        "artifact_bytes": built.artifact_bytes,
+        "inference_precision": loaded.inference_precision,
+    }
 
 
 class Evaluator:
@@ -103,26 +140,17 @@ class Evaluator:
             self._best = {"name": name, "speedup": round(speedup, 3)}
 
     def _evaluate(self, candidate: Candidate) -> Evaluation:
-        events = self.bench.context.events
         try:
-            with events.stage("compiling", f"Building {candidate.name}", candidate.name):
-                built = self.bench.shop.build(candidate)
-                loaded = self.bench.shop.load(built, self.settings, name="candidate")
+            built, loaded = _loaded(self.bench, candidate, self.settings)
         except FuseworksError as error:
             return failed(candidate, error)
         with loaded.child as child:
             try:
-                with events.stage("verifying", f"Verifying {candidate.name} against float64", candidate.name):
-                    verification = self.verifier.verify(child, Plan.of(candidate).precision_name)
-                if not verification.passed:
-                    verification.first_diverging = self._first_diverging(built)
-                    return Evaluation(
-                        candidate=candidate,
-                        status=EvaluationStatus.INCORRECT_NUMERICS,
-                        reason=verification.reason or "the outputs differ",
-                        verification=verification,
-                    )
-                with events.stage("benchmarking", f"Screening {candidate.name}", candidate.name):
+                found = _verified(self.bench, self.verifier, candidate, built, child)
+                if found.status != EvaluationStatus.PASSED:
+                    return found
+                screening = f"Screening {candidate.name}"
+                with self.bench.context.events.stage("benchmarking", screening, candidate.name):
                     screened = screen(
                         entrant(candidate.name, loaded),
                         self._running_baseline(),
@@ -137,20 +165,12 @@ class Evaluator:
                 return failed(candidate, error)
             finally:
                 self._pause_baseline()
-        performance = screened.performance.model_copy(
-            update={
-                "compile_s": built.compile_s,
-                "artifact_bytes": built.artifact_bytes,
-                "inference_precision": loaded.inference_precision,
-            }
-        )
-        return Evaluation(
-            candidate=candidate,
-            status=EvaluationStatus.PASSED,
-            verification=verification,
-            performance=performance,
-            screened_speedup=screened.speedup,
-        )
+        performance = screened.performance.model_copy(update=_of_build(built, loaded))
+        try:
+            check_memory(self.bench.workload, candidate.name, performance.peak_memory_bytes)
+        except FuseworksError as error:
+            return failed(candidate, error).model_copy(update={"verification": found.verification})
+        return found.model_copy(update={"performance": performance, "screened_speedup": screened.speedup})
 
     def _running_baseline(self) -> Entrant:
         if self._baseline is None:
@@ -162,27 +182,6 @@ class Evaluator:
         self._baseline.child.resume()
         return self._baseline
 
-    def _first_diverging(self, built: Built) -> str | None:
-        """The first operation of a rewritten graph that departs from the original in float64; None when none does."""
-        model = self.bench.captured.model
-        if built.model == model or self.bench.captured.format != "pt2":
-            return None
-        arrays = self.verifier.truths.pooled[0].arrays
-        try:
-            with self.bench.context.child("bisect", {"a": model, "b": built.model}) as child:
-                reply = child.call(
-                    "verifying.first_diverging",
-                    arrays,
-                    timeout_s=120.0,
-                    model_a=child.path("a"),
-                    model_b=child.path("b"),
-                )
-        except FuseworksError as error:
-            self.bench.context.events.emit("log", f"The first diverging operation was not found: {error.message}")
-            return None
-        found = reply.fields.get("first_diverging")
-        return found[:500] if isinstance(found, str) else None
-
     def _pause_baseline(self) -> None:
         if self._baseline is not None:
             self._baseline.child.pause()
@@ -191,6 +190,28 @@ class Evaluator:
         if self._baseline is not None:
             self._baseline.child.kill()
             self._baseline = None
+
+
+def _first_diverging(bench: Bench, verifier: Verifier, built: Built) -> str | None:
+    """The first operation of a rewritten graph that departs from the original in float64; None when none does."""
+    model = bench.captured.model
+    if built.model == model or bench.captured.format != "pt2":
+        return None
+    arrays = verifier.truths.pooled[0].arrays
+    try:
+        with bench.context.child("bisect", {"a": model, "b": built.model}) as child:
+            reply = child.call(
+                "verifying.first_diverging",
+                arrays,
+                timeout_s=120.0,
+                model_a=child.path("a"),
+                model_b=child.path("b"),
+            )
+    except FuseworksError as error:
+        bench.context.events.emit("log", f"The first diverging operation was not found: {error.message}")
+        return None
+    found = reply.fields.get("first_diverging")
+    return found[:500] if isinstance(found, str) else None
 
 
 @contextlib.contextmanager

@@ -11,15 +11,16 @@ from optimizer import inputs
 from optimizer.benchmarking.bursts import Entrant
 from optimizer.benchmarking.judge import LOOKS, MIN_SETS, JudgeOutcome, Pair, judge, planned_looks
 from optimizer.benchmarking.sets import ROUNDS, Check, measure_set
-from optimizer.benchmarking.summary import held_back, performance, recheck
-from optimizer.coordinator.evaluate import drawing
-from optimizer.coordinator.prepare import Bench
+from optimizer.benchmarking.summary import held_back, peak_memory_bytes, performance, recheck
+from optimizer.coordinator.limits import check_memory
+from optimizer.coordinator.prepare import Bench, drawing
 from optimizer.coordinator.workshop import Loaded, Plan
 from optimizer.errors import FuseworksError
 from optimizer.result import Candidate, Performance
 from optimizer.spec import RuntimeSettings
 
 FINAL_ROUNDS = 8
+OVERRUN_SHARE = 0.5  # how far past the budget, in shares of it, a judgement may go for its first six sets
 MOST_JUDGED = 5  # contenders at most: winner, best peer, baseline, baseline in default settings, baseline once more
 CACHE_BANDWIDTH_FACTOR = 10
 BASELINE, WINNER, PEER, DEPLOYED = "baseline", "winner", "best_peer", "baseline_default"
@@ -64,7 +65,7 @@ def final_screening(bench: Bench, candidates: Sequence[Candidate], settings: Run
 
 
 def least_s(contender_s: float) -> float:
-    """What the shortest judgement takes: no run goes without it."""
+    """What the shortest judgement takes that may give a verdict."""
     return MIN_SETS * MOST_JUDGED * contender_s
 
 
@@ -101,11 +102,14 @@ def judge_winner(
             rng=context.rng(8),
             looks=looks,
             deadline=deadline,
+            untold_deadline=context.deadline(0.0),  # no step's share is worth more than the verdict
+            last_deadline=context.deadline(-OVERRUN_SHARE),
             checks=checks,
             reference=bench.reference,
             essential={WINNER},
             progress=progress,
         )
+        check_memory(bench.workload, winner.name, peak_memory_bytes(outcome.samples[WINNER]))
         _believe(bench, outcome, WINNER, starts, checks)
         if outcome.comparison(BASELINE, PEER) is not None:
             _believe_peer(bench, outcome, starts, checks)
@@ -118,6 +122,7 @@ def judge_winner(
 def _believe_peer(bench: Bench, outcome: JudgeOutcome, starts: Mapping[str, Any], checks: Mapping[str, Check]) -> None:
     """Its figures are told too, and it may take the winner's place. It drops out when they do not hold."""
     try:
+        check_memory(bench.workload, "the best peer", peak_memory_bytes(outcome.samples[PEER]))
         _believe(bench, outcome, PEER, starts, checks)
     except FuseworksError as error:
         if error.side == "ours":

@@ -10,29 +10,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from optimizer import machine
-from optimizer.compiling.base import serving_sizes
-from optimizer.compiling.precision import supported as bfloat16_refusal
-from optimizer.coordinator import ablation, deliver, judging
+from optimizer.coordinator import ablation, deliver, judging, winner_profile
 from optimizer.coordinator.answer import Answer
 from optimizer.coordinator.builds import Builds
 from optimizer.coordinator.context import RunContext
 from optimizer.coordinator.evaluate import Evaluator, evaluator, failed, not_tried
+from optimizer.coordinator.limits import settle_precisions
+from optimizer.coordinator.peers import JUDGING_SHARE, PEER_FINALISTS, planner_of
 from optimizer.coordinator.prepare import (
     Bench,
-    backends,
     find_causes,
     find_rewrites,
     honoured_settings,
     make_verifier,
     prepare,
     profile,
-    ready_toolchain,
 )
 from optimizer.coordinator.rescue import Rescue
 from optimizer.errors import FuseworksError
 from optimizer.optimizing.planner import (
-    Facts,
     LeftOut,
     Planner,
     has_passes,
@@ -45,11 +41,11 @@ from optimizer.result import Candidate, Evaluation, EvaluationStatus
 from optimizer.spec import RuntimeSettings
 from optimizer.verifying.verify import Verifier
 
-# Of the budget, what the search keeps for the judgement of the winner and for the ablation. A guess that fits most
-# models; once the finalists were measured, what a contender costs takes its place.
-JUDGING_SHARE, ABLATION_SHARE = 0.3, 0.15
+# Of the budget, what the search keeps for the ablation beside the judgement. A guess that fits most models; once the
+# finalists were measured, what a contender costs takes its place.
+ABLATION_SHARE = 0.15
 VARIANTS_SHARE = 0.1  # what the second round leaves for the leader without each of its rewrites
-FINALISTS, PEER_FINALISTS = 3, 2
+FINALISTS = 3
 NOT_THE_CANDIDATES = {"benchmarking:ours:busy", "child:ours:unexpected"}
 BACKGROUND = 2  # engines built while the graph is matched and the reference computed
 NEAR = 0.93  # finalists: within 7 % of the leader of the screening
@@ -80,22 +76,9 @@ def optimize(context: RunContext, answer: Answer) -> None:
 
 def _optimize(bench: Bench) -> None:
     context = bench.context
-    engines = backends(context, bench.captured)
-    if any(engines.get(name, "") is None for name in ("inductor", "aot_inductor")):
-        context.unhurried(ready_toolchain)
+    settle_precisions(context, bench.answer, bench.workload)
     profile(bench)
-    settings = honoured_settings(context)
-    planner = Planner(
-        Facts(
-            format=bench.captured.format,
-            baseline_backend=bench.captured.baseline_backend,
-            backends=engines,
-            settings=settings,
-            policy=context.spec.policy,
-            bfloat16_refusal=bfloat16_refusal(machine.cpu_isa()),
-            serve_sizes=len(serving_sizes(bench.workload)) if bench.workload.dims else 0,
-        )
-    )
+    planner = planner_of(bench, honoured_settings(context))
     builds = Builds(bench)
     try:
         peers = planner.peers()
@@ -141,7 +124,8 @@ def _judged_and_delivered(bench: Bench, planner: Planner, builds: Builds, winner
     """False when the candidate failed in the judgement: it is filed as such, and the next one gets its chance."""
     context, answer, contender_s = bench.context, bench.answer, finals.screening.contender_s
     asked = ablation.questions(bench, planner, builds, winner, finals.variants, finals.screening)
-    deadline = context.deadline(0.0) - ablation.reserve_s(asked, winner, contender_s)
+    profile_s = winner_profile.reserve_s(bench, winner)
+    deadline = context.deadline(0.0) - ablation.reserve_s(asked, winner, contender_s) - profile_s
     try:
         outcome = deliver.judged(bench, winner, finals.peer_of(winner), deadline=deadline)
     except FuseworksError as error:
@@ -155,10 +139,12 @@ def _judged_and_delivered(bench: Bench, planner: Planner, builds: Builds, winner
         try:
             with context.events.stage("benchmarking", "Measuring what each step of the winner gives by itself"):
                 answer.ablation = ablation.ablate(
-                    bench, winner, asked, contender_s=contender_s, deadline=context.deadline(0.0)
+                    bench, winner, asked, contender_s=contender_s, deadline=context.deadline(0.0), spare_s=profile_s
                 )
         except FuseworksError as error:
             answer.note(context, f"The steps could not be measured one by one: {error.message}")
+    if outcome.winner is not None:
+        winner_profile.profile_winner(bench, outcome.winner)
     return True
 
 

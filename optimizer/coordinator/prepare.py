@@ -11,13 +11,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from optimizer import inputs, machine, runtime_settings
+from optimizer.benchmarking.bursts import Draw
 from optimizer.compiling.base import BACKENDS
 from optimizer.compiling.toolchain import default_folder, toolchain_cache
 from optimizer.coordinator.answer import Answer
 from optimizer.coordinator.capture import Captured, capture
 from optimizer.coordinator.context import RunContext
 from optimizer.coordinator.rewriting import match_passes
-from optimizer.coordinator.workshop import Workshop
+from optimizer.coordinator.workshop import Plan, Workshop
 from optimizer.diagnosing.base import Evidence, diagnose
 from optimizer.errors import FuseworksError
 from optimizer.result import Candidate, Conditions, Profile
@@ -64,23 +65,41 @@ class Bench:
 
 
 def prepare(context: RunContext, answer: Answer, model: Path) -> Bench:
-    """Captures. Raises FuseworksError."""
+    """Captures. Raises FuseworksError; where the target's device is not here, before anything else is done."""
+    context.device()
     captured = capture(context, model, context.spec.workload)
     answer.workload, answer.inspection = captured.workload, captured.inspection
     for ignored in _not_heeded(captured.workload):
         answer.note(context, ignored)
+    if captured.samples is not None:
+        answer.note(context, captured.samples.note())
     return Bench(context, captured, Workshop(context, captured), answer)
 
 
 def _not_heeded(workload: Workload) -> list[str]:
     """What a workload may say and this version does not act on: told, never silently passed over."""
-    limits = {"latency_ms": workload.limits.latency_ms, "peak_memory_bytes": workload.limits.peak_memory_bytes}
-    found = [f"The workload's limit {name} is not enforced yet." for name, value in limits.items() if value is not None]
+    found = []
     if workload.labels is not None:
-        found.append("The workload's task metric is not computed yet: numerics are judged against float64 alone.")
-    if workload.samples is not None:
-        found.append("The workload's captured samples are not used yet: inputs are drawn from its distributions.")
+        found.append(
+            f"The workload's labels are not acted on: {workload.labels.metric} is not computed and its max_drop holds "
+            "nothing back; numerics are judged against float64 alone."
+        )
+    if workload.contracts:
+        names = ", ".join(dict.fromkeys(n for contract in workload.contracts for n in contract.same_over_batch))
+        found.append(
+            f"The workload's contracts (same_over_batch: {names}) shape the inputs that are drawn, and no more: no "
+            "rewrite relies on them, and nothing checks them when the package serves."
+        )
     return found
+
+
+def drawing(bench: Bench, *key: int) -> Draw:
+    """Fresh inputs of the measured size, one set a call: from the captured samples where there are any."""
+    rng, workload, samples = bench.context.rng(*key), bench.workload, bench.captured.samples
+    if samples is not None:
+        return lambda: samples.draw(rng)
+    sizes = workload.sizes()
+    return lambda: inputs.draw(workload, sizes, rng)
 
 
 def backends(context: RunContext, captured: Captured) -> dict[str, str | None]:
@@ -109,7 +128,11 @@ def ready_toolchain(context: RunContext) -> None:
 
 
 def roofs(context: RunContext) -> dict[str, Any]:
-    """What this machine can do at best, measured once per host and thread count; again when it was busy that time."""
+    """What this machine's processor can do at best, measured once per host and thread count; again when it was busy
+    that time. Nothing for a GPU."""
+    if context.target != "cpu":
+        context.events.emit("log", f"The roofs of {context.target} are not measured: no share of them is told.")
+        return {}
     fixed = machine.fixed_conditions(target=context.target, threads=context.threads)
     file = default_folder() / f"roofs-{machine.fingerprint(fixed)[:16]}.json"
     known: dict[str, Any] = {}
@@ -152,33 +175,42 @@ def profile(bench: Bench) -> None:
 
 
 def _profile(bench: Bench) -> None:
+    with bench.context.events.stage("profiling", "Profiling the baseline, operation by operation"):
+        bench.roofs = roofs(bench.context)
+        bench.answer.profile = profiled(bench, bench.baseline(RuntimeSettings()), timeout_s=300.0)
+
+
+def profiled(bench: Bench, candidate: Candidate, *, timeout_s: float, marked: Path | None = None) -> Profile:
+    """Where a call of a candidate spends its time, in a process of its own under its own settings.
+
+    `marked`: the artifact to look into, of a candidate whose own kernels record nothing. All profiles of a run are of
+    calls with the same inputs. Raises FuseworksError.
+    """
     context = bench.context
-    with context.events.stage("profiling", "Profiling the baseline, operation by operation"):
-        bench.roofs = roofs(context)
-        built = bench.shop.build(bench.baseline(RuntimeSettings()))
-        arrays = inputs.draw(bench.workload, bench.workload.sizes(), context.rng(1))
-        with bench.shop.load(built, RuntimeSettings(), name="profile").child as child:
-            reply = child.call(
-                "profiling.profile",
-                arrays,
-                timeout_s=300.0,
-                calls=PROFILE_CALLS,
-                model=child.path("model"),
-                format=bench.captured.format,
-                threads=context.threads,
-                roofs=bench.roofs,
-            )
-        try:
-            found = Profile.model_validate(reply.fields["profile"])
-        except (KeyError, ValidationError) as error:
-            raise FuseworksError("child:user:bad-answer", text=f"the profile is not valid: {error}") from error
-    bench.answer.profile = found
+    arrays = drawing(bench, 1)()
+    built = bench.shop.build(candidate)
+    with bench.shop.load(built, Plan.of(candidate).settings, name="profile", marked=marked).child as child:
+        reply = child.call(
+            "profiling.profile",
+            arrays,
+            timeout_s=timeout_s,
+            calls=PROFILE_CALLS,
+            marked=child.path("marked") if marked is not None else None,
+            roofs=bench.roofs,
+        )
+    try:
+        found = Profile.model_validate(reply.fields["profile"])
+    except (KeyError, ValidationError) as error:
+        raise FuseworksError("child:user:bad-answer", text=f"the profile is not valid: {error}") from error
+    found.candidate = candidate.name
     top = sorted(found.operations, key=lambda row: -row.self_ms)[:3]
     context.events.emit(
         "profiling",
-        f"{found.total_ms:.2f} ms a call under the profiler; most of it: "
+        f"{candidate.name}: {found.total_ms:.2f} ms a call under the profiler; most of it: "
         + ", ".join(f"{row.op} {row.share:.0%}" for row in top),
+        candidate=candidate.name,
     )
+    return found
 
 
 def find_rewrites(bench: Bench) -> None:
@@ -213,7 +245,12 @@ def make_verifier(bench: Bench) -> Verifier:
         )
         names = [str(o.get("name")) for o in captured.inspection.outputs]
         bench.verifier = Verifier(
-            captured.workload, context.spec.policy, context.rng(2), bench.reference, output_names=names or None
+            captured.workload,
+            context.spec.policy,
+            context.rng(2),
+            bench.reference,
+            output_names=names or None,
+            samples=captured.samples,
         )
         built = bench.shop.build(bench.baseline(RuntimeSettings()))
         with bench.shop.load(built, RuntimeSettings(), name="baseline").child as child:
@@ -223,8 +260,8 @@ def make_verifier(bench: Bench) -> Verifier:
 
 
 def honoured_settings(context: RunContext) -> RuntimeSettings:
-    """The runtime settings worth proposing here: those of TUNED that this machine honours."""
-    if not context.spec.policy.runtime_settings:
+    """The runtime settings worth proposing here: those of TUNED that this machine honours. They are a processor's."""
+    if not context.spec.policy.runtime_settings or context.target != "cpu":
         return RuntimeSettings()
     reasons = runtime_settings.available()["reasons"]
     return RuntimeSettings(

@@ -16,7 +16,7 @@ from optimizer.coordinator.capture import Captured
 from optimizer.coordinator.context import BUILD_TIMEOUT_S, LOAD_TIMEOUT_S, RunContext
 from optimizer.errors import FuseworksError
 from optimizer.result import Candidate, Rewrite
-from optimizer.sandbox import Child
+from optimizer.sandbox import Child, Reply
 from optimizer.spec import (
     BackendStep,
     PassStep,
@@ -176,24 +176,7 @@ class Workshop:
         if plan.backend.backend == "eager" and not plan.passes and plan.precision is None:
             return Built(plan, model, folder=None, compile_s=0.0, artifact_bytes=model.stat().st_size, details={})
         folder = self.context.folder(f"built-{plan.backend.backend}")
-        inputs = {"model": model}
-        if self.context.toolchain is not None:
-            inputs["toolchain"] = self.context.toolchain
-        with self.context.child("build", inputs) as child:
-            reply = child.call(
-                "compiling.build",
-                timeout_s=self.context.build_timeout_s(),
-                collect=folder,
-                backend=plan.backend.backend,
-                options=plan.backend.options,
-                precision=dump_step(plan.precision) if plan.precision else None,
-                model=child.path("model"),
-                toolchain=child.path("toolchain") if "toolchain" in inputs else None,
-                format=self.captured.format,
-                workload=self._workload(),
-                threads=self.context.threads_of(plan.settings),
-                target=self.context.target,
-            )
+        reply = self._compile(plan, model, folder, self.context.build_timeout_s())
         sizes = [f.stat().st_size for f in folder.iterdir()]
         compile_s = reply.fields.get("compile_s")
         return Built(
@@ -205,13 +188,50 @@ class Workshop:
             details=dict(reply.fields.get("details") or {}),
         )
 
+    def _compile(self, plan: Plan, model: Path, folder: Path, timeout_s: float, *, marked: bool = False) -> Reply:
+        """Leaves the artifact's files in `folder`. Raises FuseworksError."""
+        inputs = {"model": model}
+        if self.context.toolchain is not None:
+            inputs["toolchain"] = self.context.toolchain
+        with self.context.child("build", inputs, on_device=True) as child:
+            return child.call(
+                "compiling.build",
+                timeout_s=timeout_s,
+                collect=folder,
+                backend=plan.backend.backend,
+                options=plan.backend.options,
+                precision=dump_step(plan.precision) if plan.precision else None,
+                model=child.path("model"),
+                toolchain=child.path("toolchain") if "toolchain" in inputs else None,
+                format=self.captured.format,
+                workload=self._workload(),
+                threads=self.context.threads_of(plan.settings),
+                target=self.context.target,
+                marked=marked,
+            )
+
+    def build_marked(self, candidate: Candidate, *, timeout_s: float) -> Path:
+        """A folder with the candidate's artifact once more, of kernels that record themselves: for its profile only.
+
+        Raises FuseworksError.
+        """
+        plan = Plan.of(candidate)
+        folder = self.context.folder(f"marked-{plan.backend.backend}")
+        self._compile(plan, self.rewrite(plan.passes).model, folder, timeout_s, marked=True)
+        return folder
+
     def _only_once(self, key: str) -> threading.Lock:
         with self._lock:
             return self._keys.setdefault(key, threading.Lock())
 
-    def load(self, built: Built, settings: RuntimeSettings, *, name: str = "contender") -> Loaded:
-        """Starts a fresh process under `settings` with the artifact in it. Raises FuseworksError."""
-        inputs: dict[str, Path] = {"model": built.model}
+    def load(
+        self, built: Built, settings: RuntimeSettings, *, name: str = "contender", marked: Path | None = None
+    ) -> Loaded:
+        """Starts a fresh process under `settings` with the artifact in it. `marked`: what it may look at beside.
+
+        Raises FuseworksError.
+        """
+        inputs: dict[str, Path] = {"model": built.model, **({"marked": marked} if marked is not None else {})}
         if built.folder is not None:
             inputs["artifact"] = built.folder
         as_uploaded = (
@@ -224,7 +244,7 @@ class Workshop:
             inputs["upload"] = self.captured.upload
             assert self.captured.weights is not None
             inputs["weights"] = self.captured.weights
-        child = self.context.child(name, inputs, settings)
+        child = self.context.child(name, inputs, settings, on_device=True)
         try:
             paths: dict[str, Any] = {
                 name: child.path(name) if name in inputs else None

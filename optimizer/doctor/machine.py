@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -9,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from optimizer import machine
+from optimizer import devices, machine
 from optimizer.compiling.toolchain import default_folder
 from optimizer.doctor.check import Check
 
@@ -17,6 +18,7 @@ GIB = 1 << 30
 MIN_MEMORY_BYTES, GOOD_MEMORY_BYTES = 3 * GIB, 8 * GIB
 MIN_DISK_BYTES, GOOD_DISK_BYTES = 1 * GIB, 8 * GIB
 BUSY_LOAD_PER_CORE = 0.5
+NO_GPU = "candidates for cuda targets are not run here; cpu targets need none"
 
 # What an instruction set brings, by the kernel's names; the first that is there is enough.
 BFLOAT16 = ("amx_bf16", "avx512_bf16", "bf16")
@@ -113,16 +115,34 @@ def load() -> Check:
     return Check("load", "warn", found, "others use the cores: wider intervals, more often `cannot tell`")
 
 
-def gpu() -> Check:
+def gpu(root: Path = devices.ROOT, torch_folder: Path | None = None) -> Check:
+    """What a child needs of a GPU: the nodes, the driver's library, a torch with CUDA. No run on one was tried yet."""
+    reason = devices.why_none(root)
+    if reason is not None:
+        text, _, remedy = reason.partition(": ")
+        return Check("GPU", "warn", text, NO_GPU, remedy)
+    named = "; ".join(f"{one.index}: {one.model or one.node}" for one in devices.gpus(root))
+    found = f"{named}, driver {devices.driver_version(root) or 'of an unknown version'}"
+    folder = torch_folder or _package_folder("torch")
+    if folder is None or not any((folder / "lib").glob("libtorch_cuda*.so")):
+        return Check("GPU", "warn", f"{found}; this torch is built without CUDA", NO_GPU, "install a torch with CUDA")
+    return _as_the_driver_says(found)
+
+
+def _package_folder(name: str) -> Path | None:
+    spec = importlib.util.find_spec(name)
+    return Path(spec.origin).parent if spec is not None and spec.origin else None
+
+
+def _as_the_driver_says(found: str) -> Check:
     program = shutil.which("nvidia-smi")
-    no_gpu = "candidates for cuda targets are not run here; cpu targets need none"
     if program is None:
-        return Check("GPU", "warn", "no NVIDIA driver", no_gpu)
+        return Check("GPU", "ok", found)
     query = [program, "--query-gpu=name,compute_cap,driver_version", "--format=csv,noheader"]
     try:
         answer = subprocess.run(query, capture_output=True, text=True, timeout=30, check=False)
     except subprocess.TimeoutExpired:
-        return Check("GPU", "warn", "nvidia-smi does not answer", no_gpu, "look at the driver's log")
+        return Check("GPU", "warn", "nvidia-smi does not answer", NO_GPU, "look at the driver's log")
     if answer.returncode != 0 or not answer.stdout.strip():
-        return Check("GPU", "warn", answer.stdout.strip()[:200] or "nvidia-smi fails", no_gpu, "reinstall the driver")
+        return Check("GPU", "warn", answer.stdout.strip()[:200] or "nvidia-smi fails", NO_GPU, "reinstall the driver")
     return Check("GPU", "ok", "; ".join(answer.stdout.strip().splitlines()))

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from optimizer.optimizing import cuda_graphs
 from optimizer.result import Candidate, Rewrite
 from optimizer.spec import BackendStep, PassStep, Policy, PrecisionStep, RuntimeSettings, RuntimeStep, Step, dump_step
 
@@ -23,6 +24,8 @@ BACKEND_ORDER = ("eager", "aot_inductor", "openvino", "onnxruntime", "inductor")
 OPTION_VARIANTS: dict[str, list[dict[str, object]]] = {"onnxruntime": [{"level": "extended"}, {"level": "basic"}]}
 STATIC_OPENVINO: dict[str, object] = {"static": True}
 STATIC_NAME = "openvino static=True"
+RECORDED: dict[str, object] = {"cuda_graphs": True}
+NO_FLOAT32 = "policy and workload do not both allow float32"
 MAX_STATIC_SIZES = 4  # each is compiled again whenever a process loads the model
 # Exact passes that clean the graph up so that others match; alone they rarely change what a compiler emits.
 TIDYING = frozenset(
@@ -45,6 +48,8 @@ class Facts:
     policy: Policy
     bfloat16_refusal: str | None
     serve_sizes: int = 0  # how many sizes production calls it with; 0 where no dimension varies
+    target: str = "cpu"
+    launch_bound: str | None = None  # what shows that launching kernels bounds a call
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,28 @@ class Planner:
                         self.facts.baseline_backend, (), peer=True, options=options, why="another level of the runtime"
                     )
                 )
-        return [*candidates, *self._static_openvino([c.name for c in candidates])]
+        candidates += self._static_openvino([c.name for c in candidates])
+        candidates += self._recorded(())
+        return candidates if self._computes("float32") else self._without_float32(candidates)
+
+    def _computes(self, precision: str) -> bool:
+        return precision in self.facts.policy.precisions
+
+    def _without_float32(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+        self.dropped += [Dropped(candidate, NO_FLOAT32) for candidate in candidates]
+        return []
+
+    def _recorded(self, passes: Sequence[PassStep]) -> list[Candidate]:
+        """On a CUDA target torch.compile with its kernels recorded once and replayed, where that can pay."""
+        reason = cuda_graphs.refusal(self.facts.target, self.facts.launch_bound, self.facts.serve_sizes)
+        if reason == "" or "inductor" not in self._usable(("inductor",)):
+            return []
+        why = f"recorded kernels: {self.facts.launch_bound}" if reason is None else ""
+        candidate = self._candidate("inductor", passes, peer=not passes, options=RECORDED, why=why)
+        if reason is None:
+            return [candidate]
+        self.dropped.append(Dropped(candidate, reason))
+        return []
 
     def _static_openvino(self, peers: Sequence[str]) -> list[Candidate]:
         """OpenVINO compiled for each size that is served. Where no dimension varies its model is static anyway."""
@@ -102,12 +128,15 @@ class Planner:
 
     def first_rewritten(self) -> list[Candidate]:
         """The rewritten graph on the engine that makes most of it: what the others are then tried against."""
+        if not self.passes() or not self._computes("float32"):
+            return []
         usable = self._usable(REWRITTEN_ORDER)
-        return self._rewritten(usable[:1]) if self.passes() else []
+        # a recorded graph is a candidate of its own: what launches cost, no other engine can show
+        return [*self._rewritten(usable[:1]), *self._recorded(self.passes())]
 
     def more_rewritten(self, screened: Mapping[str, float]) -> list[Candidate]:
         """The rewritten graph on each other engine that holds its own without (`screened`: speedup by name)."""
-        if not self.passes():
+        if not self.passes() or not self._computes("float32"):
             return []
         best = max([1.0, *screened.values()])
         chosen = []

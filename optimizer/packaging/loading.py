@@ -30,6 +30,9 @@ def loading(
     if backend not in _SETTINGS:
         raise FuseworksError("packaging:ours:no-artifact", backend=backend, text="no loader is known for it")
     suffix, settings = _SETTINGS[backend]
+    if "CUDAExecutionProvider" in (dict(details.get("load") or {}).get("providers") or ()):
+        text = "a package for its CUDA provider is not written yet"
+        raise FuseworksError("packaging:ours:no-artifact", backend=backend, text=text)
     entries = sorted(p.name for p in folder.iterdir() if p.name.endswith(suffix))
     wanted = details.get("entry")
     if (len(entries) != 1) if wanted is None else (wanted not in entries):

@@ -233,9 +233,7 @@ def _load_exported(folder: Path, manifest: dict[str, Any], load: dict[str, Any])
     from torch.utils._pytree import tree_unflatten
 
     exported = torch.export.load(folder / load["entry"])
-    module: Any = exported.module()
-    if manifest["device"]["kind"] != "cpu":
-        module = module.to("cuda")
+    module: Any = exported.module().to("cpu" if manifest["device"]["kind"] == "cpu" else "cuda")
     dims: list[list[int]] = load.get("mark_dynamic") or []
     if manifest["backend"] == "inductor":
         if load.get("cache"):
@@ -248,6 +246,8 @@ def _load_exported(folder: Path, manifest: dict[str, Any], load: dict[str, Any])
         module = torch.compile(module, fullgraph=True, dynamic=load.get("dynamic"), options=load.get("options") or None)
 
     def call(tensors: list[Any]) -> Any:
+        if "triton.cudagraphs" in (load.get("options") or {}):  # the next call overwrites what this one answers
+            torch.compiler.cudagraph_mark_step_begin()
         for tensor, dynamic in zip(tensors, dims, strict=False):
             for dim in dynamic:
                 torch._dynamo.maybe_mark_dynamic(tensor, dim)

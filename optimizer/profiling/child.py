@@ -1,4 +1,4 @@
-"""Operation `profiling.profile`: where a call of the baseline spends its time. Runs in the baseline's own child."""
+"""Operation `profiling.profile`: where a call of a contender spends its time. Runs in a child of its own."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from optimizer.children.session import Session
+from optimizer.profiling.document import Profile
 from optimizer.profiling.table import joined, with_roofs
-from optimizer.result import Profile
 
 DEFAULT_CALLS = 10
 
@@ -21,38 +21,26 @@ DEFAULT_CALLS = 10
 def profile(
     session: Session, request: dict[str, Any], arrays: list[np.ndarray]
 ) -> tuple[dict[str, Any], list[np.ndarray]]:
-    """Fields: calls; optional model (path of the captured graph) with format, threads, roofs. One input set.
+    """{calls, marked?, roofs?}, one input set → {profile}. Follows a `compiling.load`.
 
-    With a `pt2` the graph is timed node by node (module path and source line); an `onnx` is profiled by ONNX Runtime;
-    without a graph torch's profiler looks at the contender itself.
+    `marked`: the artifact that is looked into in place of the loaded one. What is not looked into is timed beside it,
+    so that the cost of looking is known.
     """
     calls = int(request.get("calls") or DEFAULT_CALLS)
-    contender = session.state["contender"]
-    native = contender.stage(arrays)
-    call = _waited(contender, native)
-    unprofiled_ms, faults = _undisturbed(call, calls)
-    model, format_ = request.get("model"), request.get("format")
-    if model and format_ == "onnx":
-        from optimizer.profiling.onnx_runtime import profile_onnx
-
-        rows, wall_ms = profile_onnx(model, arrays, calls, int(request.get("threads") or 1), session.scratch)
-    elif model:
-        from optimizer.compiling.torch_program import load_program
-        from optimizer.profiling.torch_graph import profile_graph
-
-        module = load_program(Path(model)).module().to(contender.device)
-        # fresh inputs: a contender that writes into its inputs has spoilt the first ones
-        rows, wall_ms = profile_graph(module, contender.stage(arrays).tensors, calls, contender.device)
-    else:
-        from optimizer.profiling.torch_operators import profile_operators
-
-        rows, wall_ms = profile_operators(call, calls)
-    operations = joined(rows)
+    contender, loaded = session.state["contender"], session.state["loaded"]
+    unprofiled_ms, faults = _undisturbed(_waited(contender, contender.stage(arrays)), calls)
+    artifact = Path(request["marked"]) if request.get("marked") else loaded.artifact
+    # it stages inputs of its own: a contender that writes into its inputs has spoilt the first ones
+    found = loaded.backend.profile(artifact, loaded.options, loaded.context, arrays, calls)
+    operations = joined(found.rows)
     answer = Profile(
         operations=operations,
         total_ms=sum(row.self_ms for row in operations),
         page_faults_per_call=faults,
-        overhead=wall_ms / unprofiled_ms if unprofiled_ms else None,
+        how_obtained=loaded.backend.profiled_by,
+        profiled_ms=found.call_ms,
+        unprofiled_ms=unprofiled_ms,
+        overhead=found.call_ms / unprofiled_ms if unprofiled_ms else None,
     )
     if request.get("roofs"):
         answer = with_roofs(answer, request["roofs"])

@@ -1,4 +1,4 @@
-"""Profiles an ONNX model with ONNX Runtime's own profiler: one row per node of the graph that it really runs."""
+"""Reads ONNX Runtime's own session profiling: one row per node of the graph that it really runs."""
 
 from __future__ import annotations
 
@@ -7,44 +7,44 @@ import math
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 
-from optimizer.result import Operation
+from optimizer.profiling.document import GraphNode, Operation
 
+WARM_UP = 2
 _ITEM_BYTES = {"float": 4, "double": 8, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "int16": 2, "int8": 1}
 _ITEM_BYTES |= {"uint8": 1, "uint16": 2, "uint32": 4, "uint64": 8, "bool": 1}
 _PRODUCTS = frozenset({"MatMul", "FusedMatMul", "Gemm", "FusedGemm"})
 _NAMES = {"float": "float32", "double": "float64"}
 
 
-def profile_onnx(
-    model: str, arrays: Sequence[np.ndarray], calls: int, threads: int, scratch: Path
+def profile_session(
+    opened: Callable[[str], Any],
+    arrays: Sequence[np.ndarray],
+    calls: int,
+    scratch: Path,
+    places: Mapping[str, GraphNode],
 ) -> tuple[list[Operation], float]:
-    """Rows per model call, and the median milliseconds of a profiled call."""
-    options = onnxruntime.SessionOptions()
-    options.enable_profiling = True
-    options.profile_file_prefix = str(scratch / "onnxruntime-profile")
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    """Rows of one call, and the median milliseconds of a profiled call. `opened` makes a session that profiles itself
+    into a file that begins with the given prefix."""
+    session = opened(str(scratch / "onnxruntime-profile"))
     feed = dict(zip([i.name for i in session.get_inputs()], arrays, strict=True))
     walls = []
-    for _ in range(calls + 2):
+    for _ in range(calls + WARM_UP):
         began = time.perf_counter_ns()
         session.run(None, feed)
         walls.append(time.perf_counter_ns() - began)
     path = Path(session.end_profiling())
-    rows = read_events(json.loads(path.read_text()), warm_up=2)
+    rows = read_events(json.loads(path.read_text()), WARM_UP, places)
     path.unlink()
-    return rows, statistics.median(walls[2:]) / 1e6
+    return rows, statistics.median(walls[WARM_UP:]) / 1e6
 
 
-def read_events(events: Sequence[dict[str, Any]], warm_up: int) -> list[Operation]:
+def read_events(events: Sequence[dict[str, Any]], warm_up: int, places: Mapping[str, GraphNode]) -> list[Operation]:
     """From ONNX Runtime's trace to rows; the first `warm_up` calls of each node do not count."""
     timed: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for event in events:
@@ -57,13 +57,17 @@ def read_events(events: Sequence[dict[str, Any]], warm_up: int) -> list[Operatio
             continue
         facts = counted[0]["args"]
         inputs, outputs = _types(facts.get("input_type_shape")), _types(facts.get("output_type_shape"))
+        # a node that it fused keeps the name of its first part; of the others it says nothing
+        place = places.get(node) or places.get(node.removeprefix("fused "))
         rows.append(
             Operation(
                 op=str(facts.get("op_name", "?")),
-                module=node,
+                module=place.module if place else node,
+                source=place.source if place else None,
                 calls=1,
                 self_ms=statistics.median(float(event["dur"]) for event in counted) / 1e3,
                 share=0.0,
+                nodes=[place] if place else [],
                 shapes=[shape for _, shape in inputs],
                 dtypes=[_NAMES.get(dtype, dtype) for dtype, _ in inputs],
                 flops=flops(str(facts.get("op_name")), [s for _, s in inputs], [s for _, s in outputs]),

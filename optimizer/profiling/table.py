@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from optimizer.result import Operation, Profile
+from optimizer.profiling.document import Operation, Profile
 
 MAX_ROWS = 300
 
@@ -14,7 +14,8 @@ def joined(operations: Iterable[Operation]) -> list[Operation]:
     """Rows that agree in everything but time become one; the slowest come first, the tail is one last row."""
     groups: dict[tuple[Any, ...], list[Operation]] = {}
     for row in operations:
-        key = (row.op, row.module, row.source, str(row.shapes), tuple(row.dtypes), row.flops, row.bytes)
+        nodes = tuple(n.node for n in row.nodes)
+        key = (row.op, row.module, row.source, nodes, str(row.shapes), tuple(row.dtypes), row.flops, row.bytes)
         groups.setdefault(key, []).append(row)
     rows = [
         rows[0].model_copy(

@@ -16,9 +16,9 @@ from torch import fx
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
-from optimizer.result import Operation
+from optimizer.profiling.document import GraphNode, Operation
+from optimizer.profiling.places import source_of
 
-_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _GATHERS = {"embedding", "embedding_bag", "index_select", "gather", "index"}
 
 
@@ -148,7 +148,15 @@ def module_path(node: fx.Node) -> str | None:
 
 def source_line(node: fx.Node) -> str | None:
     """Such as `model.py:41`: the innermost frame outside torch."""
-    for path, line in reversed(_FRAME.findall(node.meta.get("stack_trace") or "")):
-        if "-packages/torch/" not in path and not path.startswith(("torch/", "<")):
-            return f"{path.rsplit('/', 1)[-1]}:{line}"
-    return None
+    return source_of(node.meta.get("stack_trace") or "")
+
+
+def places_of(graph: fx.Graph) -> dict[str, GraphNode]:
+    """Of every operation of the graph, by its node's name."""
+    return {
+        node.name: GraphNode(
+            node=node.name, op=operation_name(node), module=module_path(node), source=source_line(node)
+        )
+        for node in graph.nodes
+        if node.op == "call_function" and isinstance(node.target, torch._ops.OperatorBase)
+    }

@@ -16,8 +16,8 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from pydantic import Discriminator, Field, Tag, ValidationError, field_validator, model_validator
 
 import optimizer.recipe.errors  # noqa: F401 -- files the error texts
+from optimizer import plain_yaml
 from optimizer.errors import FuseworksError
-from optimizer.recipe import yaml_text
 from optimizer.spec import BackendStep, Mode, PassStep, PrecisionStep, RuntimeStep, Strict
 
 MAX_BYTES = 256 << 10
@@ -150,12 +150,10 @@ def load_recipe(source: Path | str) -> Recipe:
     if len(text.encode()) > MAX_BYTES:
         raise _unreadable(f"it is larger than {MAX_BYTES >> 10} KiB", place)
     try:
-        document = yaml_text.read(text)
-    except yaml.MarkedYAMLError as error:
-        line = f"{place or 'line'}:{error.problem_mark.line + 1}" if error.problem_mark else place
-        raise FuseworksError("recipe:user:not-yaml", place=line, text=error.problem or str(error)) from error
-    except (yaml.YAMLError, ValueError) as error:
-        raise FuseworksError("recipe:user:not-yaml", place=place, text=str(error)) from error
+        document = plain_yaml.read(text)
+    except plain_yaml.NotPlain as error:
+        line = f"{place or 'line'}:{error.line}" if error.line is not None else place
+        raise FuseworksError("recipe:user:not-yaml", place=line, text=error.reason) from error
     if not isinstance(document, dict):
         raise FuseworksError(
             "recipe:user:invalid", place=place, field="(document)", text="it must be a mapping of fields"

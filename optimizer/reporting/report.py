@@ -17,7 +17,7 @@ from optimizer.reporting.charts import Bar, distribution, forest
 from optimizer.result import Comparison, Evaluation, Result, Verdict
 from optimizer.spec import dump_step
 
-MAX_OPERATIONS = 60
+MAX_OPERATIONS, MAX_AFTER = 60, 20
 _TONES = {Verdict.FASTER: "good", Verdict.SLOWER: "bad"}
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent),
@@ -37,6 +37,9 @@ _TEMPLATES.filters.update(
     status=words.status,
     verdict=words.verdict,
     measure=words.measure,
+    limit_name=words.limit_name,
+    limit_value=words.limit_value,
+    kept=words.kept,
     dump=dump_step,
 )
 
@@ -53,6 +56,7 @@ def write_report(
 def render(result: Result, samples: Mapping[str, Sequence[float]]) -> str:
     winner = next((e for e in result.candidates if e.candidate.name == result.winner), None)
     operations = result.profile.operations if result.profile else []
+    after = result.profile_after.operations if result.profile_after else []
     judged = next(iter(result.comparisons), None)
     return _TEMPLATES.get_template("template.html").render(
         result=result,
@@ -67,6 +71,8 @@ def render(result: Result, samples: Mapping[str, Sequence[float]]) -> str:
         latencies=distribution(samples, "Latency of single calls"),
         operations=operations[:MAX_OPERATIONS],
         operations_left=len(operations) - MAX_OPERATIONS,
+        after=after[:MAX_AFTER],
+        after_left=len(after) - MAX_AFTER,
         verified=_verified(result.candidates),
         conditions=_flat(result.conditions.fixed) if result.conditions else [],
         observed=_flat(result.conditions.observed) if result.conditions else [],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from optimizer.result import EvaluationStatus, Interval, Result, RunStatus, Verdict
+from optimizer.result import EvaluationStatus, Interval, LimitCheck, Result, RunStatus, Verdict
 
 VERDICTS = {
     Verdict.FASTER: "faster",
@@ -95,6 +95,25 @@ def offered(result: Result) -> str:
         return "Nothing is offered: what was measured is told, and no recipe or package comes of it."
     package = any(artifact.name == "package" for artifact in result.artifacts)
     return "Offered: a recipe and a package." if package else "Offered: a recipe."
+
+
+LIMITS = {"latency_ms": "latency (p99 of a call)", "peak_memory_bytes": "peak memory", "max_error": "error"}
+
+
+def limit_name(check: LimitCheck) -> str:
+    return LIMITS[check.name]
+
+
+def limit_value(value: float | None, check: LimitCheck) -> str:
+    """In the unit of the limit."""
+    if value is None:
+        return "not measured"
+    shown = {"latency_ms": milliseconds, "peak_memory_bytes": size, "max_error": "{:.1e}".format}[check.name]
+    return shown(value)
+
+
+def kept(value: bool | None) -> str:
+    return "" if value is None else "kept" if value else "not kept"
 
 
 def notes(result: Result) -> list[str]:

@@ -32,7 +32,14 @@ def program() -> str | None:
         return shutil.which("bwrap")
 
 
-def arguments(*, inputs: Mapping[str, Path], limits: Limits, devices: Sequence[str], drops_uid: bool) -> list[str]:
+def arguments(
+    *,
+    inputs: Mapping[str, Path],
+    limits: Limits,
+    devices: Sequence[str],
+    drops_uid: bool,
+    device_reads: Sequence[str] = (),
+) -> list[str]:
     """All but the program, its descriptors' options and the command."""
     given = [*_namespaces(drops_uid), "--die-with-parent", "--new-session", "--hostname", "sandbox"]
     # before the read-only tree: an installation may itself lie below this folder, and would be hidden
@@ -40,8 +47,11 @@ def arguments(*, inputs: Mapping[str, Path], limits: Limits, devices: Sequence[s
     given += [*_system(), "--proc", "/proc", "--dev", "/dev"]
     for device in devices:
         given += ["--dev-bind", device, device]
-    if devices:
-        given += ["--ro-bind", "/sys", "/sys"]  # a GPU's driver library looks for its bus there
+    for read in device_reads:
+        if not read.startswith("/proc/"):  # of a namespace of its own, and the driver's part is in it
+            for parent in reversed(Path(read).parents[:-1]):
+                given += ["--perms", "0755", "--dir", str(parent)]
+            given += ["--ro-bind", read, read]
     given += ["--perms", "1777", "--dir", SCRATCH]
     given += ["--size", str(limits.shm_bytes), "--perms", "1777", "--tmpfs", SHM_MOUNT]
     given += ["--perms", "0755", "--dir", "/job", "--perms", "0755", "--dir", INPUTS]

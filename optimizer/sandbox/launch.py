@@ -170,6 +170,7 @@ class _Start:
                     inputs=self.inputs,
                     limits=self.spec.limits,
                     devices=self.spec.devices,
+                    device_reads=self.spec.device_reads,
                     drops_uid=self.uid is not None,
                 )
                 argument_file.write(b"".join(word.encode() + b"\0" for word in given))
@@ -226,7 +227,7 @@ class _Start:
         }
 
     def _landlock_rules(self, scratch: str) -> dict[str, list[str]]:
-        wanted = [*map(str, layout.read_only_paths()), *layout.PROC_FILES]
+        wanted = [*map(str, layout.read_only_paths()), *layout.PROC_FILES, *self.spec.device_reads]
         read = [os.path.realpath(path) for path in wanted if os.path.exists(path)]
         read += [str(path) for path in self.inputs.values()]
         devices = [d for d in layout.PLAIN_DEVICES if os.path.exists(d)]

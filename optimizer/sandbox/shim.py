@@ -2,7 +2,7 @@
 
 Order matters: limits, uid, no-new-privileges, Landlock, seccomp. Where no PID namespace keeps the child's descendants
 together it stays on as their supervisor: it adopts orphans, and when the child or the coordinator ends it kills all.
-Standard library only; in a bubblewrap it runs inside.
+Standard library only, and the two files of that kind beside it; in a bubblewrap it runs inside.
 """
 
 import base64
@@ -15,12 +15,12 @@ import select
 import signal
 import struct
 import sys
-import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import descendants
 import landlock
 
-PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_SET_CHILD_SUBREAPER, PR_SET_SECCOMP = 1, 24, 38, 36, 22
+PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = 24, 38, 22
 PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 SECCOMP_MODE_FILTER = 2
 LAST_CAPABILITY = 63
@@ -89,8 +89,8 @@ def become(orders: dict) -> None:
 
 def supervise(orders: dict) -> int:
     """Runs the child below itself and answers its exit status the way a shell does."""
-    must(prctl(PR_SET_CHILD_SUBREAPER, 1), "subreaper")
-    prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    descendants.adopt_orphans()
+    descendants.end_with_parent(signal.SIGTERM)
     signal.signal(signal.SIGTERM, lambda *_: None)  # wakes the poll below; the lifeline then reads as closed
     parent = os.getpid()
     child = os.fork()
@@ -98,81 +98,32 @@ def supervise(orders: dict) -> int:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.close(orders["lifeline"])
         confine(orders)
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        descendants.end_with_parent(signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)  # it died before this could notice
         become(orders)
-    os.closerange(3, orders["lifeline"])
-    os.closerange(orders["lifeline"] + 1, 65536)
+    descendants.close_all_but([orders["lifeline"]])
     os.dup2(os.open(os.devnull, os.O_RDWR), 1)
     os.dup2(1, 2)
-    status = watch(child, orders["lifeline"])
-    kill_descendants(orders["uid"])
-    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+    code = watch(child, orders["lifeline"])
+    descendants.kill(orders["uid"])
+    return code
 
 
 def watch(child: int, lifeline: int) -> int:
-    """Waits for the child's end or the coordinator's; reaps adopted orphans meanwhile."""
-    waker, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
+    """The child's exit code, or that of a killed one when the coordinator has ended; collects orphans meanwhile."""
+    waker = descendants.waker()
     poll = select.poll()
     poll.register(lifeline, select.POLLIN)
     poll.register(waker, select.POLLIN)
     while True:
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return signal.SIGKILL
-            if pid == child:
-                return status
-            if pid == 0:
-                break
+        code = descendants.reap(child)
+        if code is not None:
+            return code
         if any(fd == lifeline for fd, _ in poll.poll(1000)):
-            return signal.SIGKILL
+            return 128 + signal.SIGKILL
         with contextlib.suppress(BlockingIOError):
             os.read(waker, 4096)
-
-
-def descendants() -> list:
-    parents = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                with open(f"/proc/{entry}/stat", "rb") as file:
-                    state, parent = file.read().rpartition(b")")[2].split()[:2]
-            except (FileNotFoundError, ProcessLookupError, PermissionError):
-                continue  # it ended meanwhile
-            if state not in (b"Z", b"X"):
-                parents[int(entry)] = int(parent)
-    own, grown = {os.getpid()}, True
-    while grown:
-        new = {pid for pid, parent in parents.items() if parent in own} - own
-        own |= new
-        grown = bool(new)
-    return sorted(own - {os.getpid()})
-
-
-def kill_descendants(uid: int | None) -> None:
-    """Stops all before it kills any: a fork bomb outruns one sweep. `kill -1` of the child's own uid is one stroke."""
-    for sweep in range(500):
-        if uid is not None and os.fork() == 0:
-            os.setresgid(uid, uid, uid)
-            os.setresuid(uid, uid, uid)
-            os.kill(-1, signal.SIGKILL)
-            os._exit(0)
-        found = descendants()
-        for number in (signal.SIGSTOP, signal.SIGKILL) if sweep else (signal.SIGSTOP,):
-            for pid in found:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, number)
-        try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        except ChildProcessError:
-            return
-        time.sleep(0.001 if sweep < 20 else 0.02)
 
 
 def main() -> None:

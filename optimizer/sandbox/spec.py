@@ -34,7 +34,8 @@ class Limits:
 class ChildSpec:
     """`inputs` are host paths made visible read-only, by name; `environment` adds to the scrubbed one.
 
-    `devices` are device nodes (`/dev/nvidia0`) that the child may open: written for GPUs, not tried on one yet.
+    `devices` are device nodes (`/dev/nvidia0`) that the child may open and control, `device_reads` what their driver
+    reads beside the system's own folders: written for GPUs (`optimizer/devices.py`), not tried on one yet.
     `trusted` starts it unconfined: for the project's own code and, on request, for a user's own file.
     """
 
@@ -44,3 +45,4 @@ class ChildSpec:
     limits: Limits = Limits()
     trusted: bool = False
     devices: Sequence[str] = ()
+    device_reads: Sequence[str] = ()

@@ -12,6 +12,8 @@ import threading
 import time
 from dataclasses import dataclass
 
+from optimizer.sandbox.descendants import parent_of
+
 PAGE = os.sysconf("SC_PAGE_SIZE")
 FORGET_STRANGERS_EVERY = 40
 
@@ -50,7 +52,7 @@ class Tree:
             self._strangers &= seen
             parents = {}
             for pid in seen - self._strangers - self._held.keys() - self._roots.keys():
-                parent = _parent(pid)
+                parent = parent_of(pid)
                 if parent is not None:
                     parents[pid] = parent
             ours = self._roots.keys() | self._held.keys()
@@ -69,7 +71,7 @@ class Tree:
             fd = os.pidfd_open(pid)
         except ProcessLookupError:
             return
-        if _parent(pid) in ours:
+        if parent_of(pid) in ours:
             self._held[pid] = fd
             if self._stopped:
                 signal.pidfd_send_signal(fd, signal.SIGSTOP)
@@ -153,14 +155,6 @@ def _read(path: str) -> bytes | None:
             return file.read()
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None  # it ended meanwhile
-
-
-def _parent(pid: int) -> int | None:
-    text = _read(f"/proc/{pid}/stat")
-    if text is None:
-        return None
-    state, parent = text.rpartition(b")")[2].split()[:2]
-    return None if state in (b"Z", b"X") else int(parent)
 
 
 def _status(pid: int) -> dict[str, int]:

@@ -55,18 +55,16 @@ class Rule:
     def allowed(self, baseline_error: float, regime: Regime = "pooled", few: float = 1.0) -> float:
         """`few` widens it for a handful of elements: see `few_factor`."""
         earned = (self.ratio * baseline_error + self.floor * FLOOR_SLACK[regime]) * few
-        if self.bound is not None:
-            return max(earned, self.bound * BOUND_SLACK[regime] * few)
         if self.limit is not None and regime != "amplified":
             # the original itself may be above the limit, and then an equal candidate is no worse
-            return min(earned, max(self.limit * few, baseline_error))
-        return earned
+            earned = min(earned, max(self.limit * few, baseline_error))
+        return earned if self.bound is None else max(earned, self.bound * BOUND_SLACK[regime] * few)
 
 
 def rule_for(precision: Precision, max_error_ratio: float, max_error: float | None) -> Rule:
     """float32: the ratio to the baseline's error, tightened by `max_error`. bfloat16: `max_error`, or 2 %."""
     if precision == "bfloat16":
-        return Rule(max_error_ratio, bound=BFLOAT16_BOUND if max_error is None else max_error)
+        return Rule(max_error_ratio, bound=BFLOAT16_BOUND if max_error is None else max_error, limit=max_error)
     return Rule(max_error_ratio, limit=max_error)
 
 

@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 import optimizer.verifying.errors  # noqa: F401  (fills the catalogue)
+from optimizer.capturing.samples import Samples
 from optimizer.errors import FuseworksError
 from optimizer.inputs import EDGE_GROWTH, SURE_GROWTH, draw, edge_sets, items
-from optimizer.result import Probe, Verification
+from optimizer.result import OutputNumerics, Probe, Verification
 from optimizer.sandbox import Child
 from optimizer.spec import Policy, Precision, Workload
 from optimizer.verifying import probing
@@ -44,6 +45,7 @@ class Verifier:
         reference: Child,
         *,
         output_names: Sequence[str] | None = None,
+        samples: Samples | None = None,
         timeout_s: float = 300.0,
     ) -> None:
         self.workload = workload
@@ -51,7 +53,9 @@ class Verifier:
         self.rng = rng
         self.reference = reference
         self.timeout_s = timeout_s
+        self.samples = samples
         self._names = output_names
+        self._captured: Truths | None = None
         self._truths: Truths | None = None
         self._habits = probing.Habits()
 
@@ -64,9 +68,12 @@ class Verifier:
     def rule(self, precision: Precision) -> Rule:
         return rule_for(precision, self.policy.max_error_ratio, self.workload.limits.max_error)
 
-    def agreement(self, precision: Precision) -> Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], str | None]:
-        """For the check after timing: `(answer, the baseline's) -> reason or None`. A new one for each measurement."""
-        return Agreement(self.truths, self.rule(precision))
+    def agreement(
+        self, precision: Precision, *, timed: bool = True
+    ) -> Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], str | None]:
+        """For the check after timing: `(answer, the baseline's) -> reason or None`. A new one for each measurement.
+        `timed`: on the inputs that are timed, which are captured ones where there are any; else on drawn ones."""
+        return Agreement((self._captured if timed else None) or self.truths, self.rule(precision))
 
     # ---- once per run ----------------------------------------------------------------------------------------------
 
@@ -75,7 +82,7 @@ class Verifier:
 
         Raises FuseworksError: `verifying:user:original-fails`, `verifying:user:cannot-judge`; ChildFailed.
         """
-        self._try_out(baseline)
+        self._try_out(baseline, draw(self.workload, self.workload.sizes(), self.rng))
         pooled, seconds = self._pooled()
         base = ask(baseline, [question.arrays for question in pooled], timeout_s=self.timeout_s)
         truth_bytes = sum(array.nbytes for array in pooled[0].truth)
@@ -96,20 +103,41 @@ class Verifier:
         self._mark_ties(truths)
         truths.measure_baseline()
         self._truths = truths
+        self._captured = self._captured_truths(baseline)
         self._habits = probing.observe(baseline, truths, self.rule("float32"), base, edge_base, self.timeout_s)
         accepted = [probe.reason for probe in run_controls(truths, self.rule("float32")) if not probe.passed]
         if accepted:
             raise FuseworksError("verifying:user:cannot-judge", text="; ".join(filter(None, accepted)))
 
-    def _try_out(self, baseline: Child) -> None:
+    def _captured_truths(self, baseline: Child) -> Truths | None:
+        """Captured samples are a pool of their own: drawn inputs may spread the answers far wider, and would hide what
+        is wrong on those that serving sees."""
+        samples = self.samples
+        if samples is None:
+            return None
+        count = max(1, items(self.workload, self.workload.sizes()))
+        sets = max(MIN_SETS, -(-min(MIN_SAMPLES, samples.count) // samples.per_set))
+        asked = [Question(f"captured {n}", "random", samples.captured(n), count) for n in range(sets)]
+        self._try_out(baseline, asked[0].arrays, self.workload.samples)
+        truth = ask(self.reference, [question.arrays for question in asked], timeout_s=self.timeout_s)
+        base = ask(baseline, [question.arrays for question in asked], timeout_s=self.timeout_s)
+        for question, true, given in zip(asked, truth.whole(), base.whole(), strict=True):
+            _give(question, true, given)
+        truths = Truths(self.truths.names, self.truths.inputs, asked, [])
+        self._mark_ties(truths)
+        truths.measure_baseline()
+        return truths
+
+    def _try_out(self, baseline: Child, arrays: list[np.ndarray], place: str | None = None) -> None:
         """A workload that the original cannot be called with is told apart from a graph that has no float64 form."""
-        arrays = draw(self.workload, self.workload.sizes(), self.rng)
         try:
             ask(baseline, [arrays], timeout_s=self.timeout_s)
         except FuseworksError as error:
             if error.id != "child:user:exception":
                 raise
-            raise FuseworksError("verifying:user:original-fails", text=error.message, detail=error.detail) from error
+            raise FuseworksError(
+                "verifying:user:original-fails", place=place, text=error.message, detail=error.detail
+            ) from error
 
     def _pooled(self) -> tuple[list[Question], float]:
         """At least MIN_SAMPLES samples in at least MIN_SETS sets, with the reference's answers; seconds of one set."""
@@ -194,7 +222,9 @@ class Verifier:
             if not row.passed:
                 guess = explain(pooled.whole(), truths, index, row.allowed)
                 row.reason = f"{row.reason}; {guess}" if guess else row.reason
-        probes = probing.probe(candidate, truths, rule, pooled, self._habits, self.timeout_s)
+        on_samples, probes = self._on_samples(candidate, rule)
+        outputs += on_samples
+        probes += probing.probe(candidate, truths, rule, pooled, self._habits, self.timeout_s)
         probes += run_controls(truths, rule)
         reason = next((f"{row.output}: {row.reason}" for row in outputs if not row.passed), None)
         for probe in probes:
@@ -202,6 +232,22 @@ class Verifier:
                 prefix = "cannot be judged: " if probe.kind == "negative_control" else f"{probe.name}: "
                 reason = prefix + str(probe.reason)
         return Verification(passed=reason is None, outputs=outputs, probes=probes, reason=reason)
+
+    def _on_samples(self, candidate: Child, rule: Rule) -> tuple[list[OutputNumerics], list[Probe]]:
+        """A row for each output on the captured samples; a probe instead when an answer has not even the right form."""
+        truths = self._captured
+        if truths is None:
+            return [], []
+        answers = ask(candidate, [question.arrays for question in truths.pooled], timeout_s=self.timeout_s).whole()
+        for answer, question in zip(answers, truths.pooled, strict=True):
+            form = form_reason(answer, question, truths.names)
+            if form is not None:
+                return [], [Probe(name=question.name, kind="random", passed=False, reason=form)]
+        rows = judge_pooled(answers, truths, rule)
+        for row in rows:
+            row.inputs = "captured"
+            row.reason = f"{row.reason}, on the captured samples" if row.reason else None
+        return rows, []
 
 
 def _give(question: Question, truth: list[np.ndarray], base: list[np.ndarray]) -> None:

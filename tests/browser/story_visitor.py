@@ -185,4 +185,5 @@ def visiting(browser: Browser, site: Site) -> Iterator[NewVisitor]:
         expect.set_options(timeout=PLAYWRIGHTS_OWN_MS)
         for watched in made:
             watched.page.context.close()
-    assert [text for watched in made for text in watched.unexpected] == []
+    complaints = [text for watched in made for text in watched.unexpected]
+    assert not complaints, complaints

@@ -12,6 +12,7 @@ from tests.browser.conftest import OpenPage
 from tests.browser.support import LANGUAGES, THEMES
 from tests.platform.factories import make_member, make_model, make_team, make_version
 from tests.platform.results.support import DOCUMENTS, compared, document, finished_run, keep_file, two_versions
+from tests.platform.results.test_operations import profiled
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -69,3 +70,17 @@ def test_two_versions_and_runs_beside_each_other(open_page: OpenPage, theme: str
     expect(shown.page.get_by_text("Derived, not measured")).to_be_visible()
     shown.screenshot("comparisons")
     assert shown.barriers() == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_operations_before_and_after_are_readable_on_a_narrow_page(open_page: OpenPage, language: str) -> None:
+    run = finished_run(profiled())
+    shown = open_page(f"/runs/{run.pk}/comparison/", make_member(run.team), language)
+    shown.page.set_viewport_size({"width": 320, "height": 800})
+    card = shown.page.locator("section[aria-labelledby=operations]")
+    expect(card.get_by_text("_linear_pointwise")).to_be_visible()
+    assert shown.page.evaluate("document.documentElement.scrollWidth") <= 320, "the table scrolls, not the page"
+    cell = card.locator("td.operations").first.bounding_box()
+    assert cell is not None
+    assert cell["width"] >= 200, "a word is not broken into letters"
+    assert [barrier for barrier in shown.barriers() if "operations" in barrier] == []

@@ -17,7 +17,7 @@ from tests.platform.scoping.world import World
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-TELEPHONE_PX, SCREEN_PX = 375, 1280
+TELEPHONE_PX, SCREEN_PX = 320, 1280
 
 Address = Callable[[World], str]
 
@@ -61,6 +61,9 @@ PAGES: dict[str, Address] = {
     "catalog-nothing-fits": lambda world: reverse("catalog") + "?q=nothing-like-this",
     "recipe": at("recipe", lambda w: w.published.recipe_id),
     "recipe-draft": at("recipe", lambda w: w.draft.recipe_id),
+    "recipe-deprecated": at("recipe", lambda w: w.deprecated.recipe_id),
+    "recipe-publish": at("recipe_publish", lambda w: w.draft.pk),
+    "recipe-deprecate": at("recipe_deprecate", lambda w: w.published.pk),
     "recipe-edit": at("recipe_edit", lambda w: w.draft.pk),
     "recipe-apply": at("recipe_apply", lambda w: w.published.pk),
     "fleet": at("fleet"),
@@ -68,13 +71,20 @@ PAGES: dict[str, Address] = {
     "teams": at("teams"),
     "team": at("team", lambda w: w.team.slug),
     "team-audit": at("team_audit", lambda w: w.team.slug),
+    "team-audit-nothing-fits": lambda world: reverse("team_audit", args=[world.team.slug]) + "?what=nothing",
     "team-new": at("team_new"),
     "profile": at("profile"),
     "change-password": at("change_password"),
+    "close-account-last-owner": at("close_account"),
     "health": at("health"),
 }
 # Of these pictures may be taken (`Watched.screenshot`).
 SHOWN = {"models", "version", "upload", "runs", "run-running", "catalog", "recipe", "fleet", "team", "tokens"}
+OPERATORS_PAGES = {
+    "quotas": at("quotas"),
+    "quota": at("quota", lambda w: w.team.slug),
+    "close-account": at("close_account"),
+}
 STRANGERS_PAGES = {"sign-in": at("sign_in"), "reset-password": at("reset_password")}
 
 
@@ -132,6 +142,12 @@ def test_every_page_can_be_read_by_everybody(open_page: OpenPage, world: World, 
 def test_a_stranger_can_read_his_pages(open_page: OpenPage, world: World, language: str, theme: str) -> None:
     watched = open_page(reverse("sign_in"), None, language, theme)
     assert "\n".join(walk(watched, world, STRANGERS_PAGES)) == ""
+
+
+@pytest.mark.parametrize(("language", "theme"), [("en", "dark"), ("zh-hans", "light")])
+def test_an_operator_can_read_his_pages(open_page: OpenPage, world: World, language: str, theme: str) -> None:
+    watched = open_page("/", world.people["operator"], language, theme)
+    assert "\n".join(walk(watched, world, OPERATORS_PAGES)) == ""
 
 
 @pytest.mark.parametrize("role", ["viewer", "outsider"])

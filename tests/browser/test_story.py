@@ -109,7 +109,9 @@ def its_recipe_is_published(owner: Visitor) -> str:
     expect(page.get_by_text(say("Saved as a draft. Publish it to share it."))).to_be_visible()
     state = page.locator("main [data-word]").first
     expect(state).to_have_text(say("draft"))
-    page.get_by_label(say("Publish to")).select_option(label=say("Company"))
+    owner.link(say("Publish")).click()
+    expect(page.get_by_text(say("Publish to"))).to_be_visible()
+    page.get_by_role("radio", name=say("Company")).check()
     owner.button(say("Publish")).click()
     expect(page.get_by_text(say("Published. Its document will never change."))).to_be_visible()
     expect(state).to_have_text(say("published"))

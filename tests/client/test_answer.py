@@ -56,6 +56,7 @@ def test_a_row_of_the_ablation_shows_the_floor_that_it_was_held_against() -> Non
             {"yardstick": "places", "error": 0.002, "allowed": 0.0},
             "0.20% of its integers differ beyond ties, 0.00% allowed",
         ),
+        ({"inputs": "captured"}, "error 4.1e-07 of the spread, 1.1e-05 allowed, on the captured samples"),
         (
             {"worst_column": {"column": 1, "error": 2e-6, "allowed": 1e-5}},
             "error 4.1e-07 of the spread, 1.1e-05 allowed; worst column 1: 2.0e-06, 1.0e-05 allowed",
@@ -64,3 +65,42 @@ def test_a_row_of_the_ablation_shows_the_floor_that_it_was_held_against() -> Non
 )
 def test_numerics_are_told_in_the_measure_that_they_were_judged_by(changes: dict[str, Any], text: str) -> None:
     assert words.numerics({**NUMERICS, **changes}) == text
+
+
+LIMITS: list[dict[str, Any]] = [
+    {"name": "latency_ms", "limit": 6.0, "winner": 7.25, "winner_kept": False, "baseline": 5.5, "baseline_kept": True},
+    {"name": "peak_memory_bytes", "limit": 3 << 20, "winner": 1.5 * (1 << 20), "winner_kept": True, "baseline": None},
+    {"name": "max_error", "limit": 1e-5, "winner": 2e-6, "winner_kept": True, "baseline": 2e-5, "baseline_kept": False},
+]
+
+
+def test_each_limit_of_the_workload_is_told_with_who_keeps_it() -> None:
+    text = shown(limits=LIMITS, precisions=["float32", "bfloat16"])
+    assert "limit p99 of a call 6.00 ms: winner 7.25 ms, not kept; baseline 5.50 ms, kept" in text
+    assert "limit peak memory 3.0 MiB: winner 1.5 MiB, kept; baseline not measured" in text
+    assert "limit error 1.0e-05: winner 2.0e-06, kept; baseline 2.0e-05, not kept" in text
+    assert "searched in float32, bfloat16" in text
+    assert "after 7.25 ms, not kept; before 5.50 ms, kept" in shown(limits=LIMITS, purpose="compare")
+    assert "limit p99" not in shown()
+
+
+AFTER = {
+    "operations": [
+        {"op": "cpp_fused_relu_2", "calls": 1, "self_ms": 0.5, "share": 0.25},
+        {"op": "_linear_pointwise", "calls": 1, "self_ms": 1.5, "share": 0.75},
+    ],
+    "total_ms": 2.0,
+    "candidate": "aot_inductor + rewrites",
+}
+
+
+def test_before_and_after_show_where_most_of_the_time_goes() -> None:
+    text = shown(profile_after=AFTER)
+    assert "Where the time goes before 8.00 ms in operations: linear 55%, embedding 14%" in text
+    assert "after 2.00 ms in operations: _linear_pointwise 75%, cpp_fused_relu_2 25%" in text
+    assert "under a profiler: not the judged times" in text
+
+
+def test_a_winner_without_a_profile_shows_the_original_alone() -> None:
+    assert "after 2.00 ms" not in shown() and "Where the time goes before 8.00 ms" in shown()
+    assert "Where the time goes" not in shown(profile=None)

@@ -68,6 +68,18 @@ def test_an_upload_that_came_whole_and_was_never_made_a_version_is_finished(site
     assert str(ModelVersion.objects.get(sha256=hashlib.sha256(ONNX).hexdigest()).pk) == version
 
 
+def test_a_run_whose_answer_was_lost_is_not_started_again(site: Site, wire: Wire):
+    version = site.version(b"class Model: old\n")
+    api = Server(Account(wire.url, site.token), retry_s=5)
+    wire.lose_the_answer_after(1)
+    run = api.post("runs/", {"version": str(version.pk)})
+    assert wire.lost
+    assert str(Run.objects.get().pk) == run["id"]
+    again = api.post("runs/", {"version": str(version.pk)})  # another request has another key
+    assert Run.objects.count() == 2
+    assert again["id"] != run["id"]
+
+
 def package_of(site: Site, fuseworks: Command) -> Artifact:
     def leaves_a_package(turn: Turn) -> None:
         turn.claim()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -20,12 +21,12 @@ from tests.client.conftest import ROOT, Command
 from tests.client.site import Play, Site, ends, problem
 from tests.platform import factories
 from tests.platform.recipes.documents import document as recipe_document
-from tests.platform.results.support import compared
+from tests.platform.results.support import compared, packaging_run
 
 SCRIPTS = ROOT / "examples" / "ci"
 pytestmark = [
     pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(shutil.which("curl") is None, reason="the scripts are about curl, which is not here"),
+    pytest.mark.skipif(not (shutil.which("curl") and shutil.which("jq")), reason="the scripts need curl and jq"),
 ]
 
 
@@ -95,7 +96,7 @@ def test_the_story_from_upload_to_the_evidence_of_another_unit(site: Site, scrip
         f"==> Uploading {scripts.environment['MODEL']} for ads-ranking",
         f"==> Run {site.url}/runs/{run.pk}/",
         "==> 2.00 times as fast",
-        "    before 8.0 ms, after 4.0 ms",
+        "    before 8.00 ms, after 4.00 ms",
         "==> Saving and publishing the recipe",
         "    din-split 1.0.0 is published",
         "==> search finds it",
@@ -150,8 +151,8 @@ def test_the_story_ends_with_the_code_of_whose_fault_it_is(
         (speedup(0.97, 1.01), 0, "pass: latency_ratio 1.010 [0.990, 1.031], at most 1.05 allowed"),
         (speedup(0.80, 0.90), 1, "fail: latency_ratio 1.179 [1.111, 1.250], at most 1.05 allowed"),
         (speedup(0.90, 1.00), 2, "cannot_tell: latency_ratio 1.054 [1.000, 1.111], at most 1.05 allowed"),
-        (ends({**problem("ours"), "purpose": "compare"}), 3, ""),
-        (ends({**problem("user"), "purpose": "compare"}), 4, ""),
+        (ends({**problem("ours"), "purpose": "compare"}), 3, "no_result: torch.export cannot trace this (as uploaded)"),
+        (ends({**problem("user"), "purpose": "compare"}), 4, "no_result: torch.export cannot trace this (as uploaded)"),
     ],
     ids=["pass", "too slow", "cannot tell", "errored", "failed"],
 )
@@ -164,9 +165,8 @@ def test_the_gates_exit_code_is_its_answer(site: Site, scripts: Scripts, play: P
     assert done.stdout.splitlines()[0] == f"{site.url}/runs/{run.pk}/"
     assert (run.against, run.version.number) == (before, 2)
     assert words in done.stdout
-    if not words:
-        assert len(done.stdout.splitlines()) == 1
-        assert "The run is" in done.stderr
+    assert len(done.stdout.splitlines()) == 2
+    assert ("The run is" in done.stderr) == (code > 2)
 
 
 def test_the_gate_compares_the_same_file_again_with_the_newest_other_version(site: Site, scripts: Scripts):
@@ -201,6 +201,20 @@ def test_what_is_no_answer_of_a_gate_never_ends_with_1_or_2(site: Site, scripts:
     assert (away.returncode, "curl:" in away.stderr) == (3, True)
 
 
+def test_they_need_bash_curl_and_jq_and_nothing_of_python(site: Site, scripts: Scripts, tmp_path: Path):
+    site.version(b"class Model: old\n", "my model")
+    site.answers("compare", speedup(1.0, 1.0))
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for program in ("bash", "basename", "cat", "curl", "dirname", "jq", "mktemp", "od", "rm", "tr"):
+        (folder / program).symlink_to(shutil.which(program) or program)
+    done = scripts("gate.sh", PATH=str(folder))
+    assert done.returncode == 0, done.stderr
+    (folder / "jq").unlink()
+    without = scripts("gate.sh", PATH=str(folder))
+    assert (without.returncode, "gate.sh: needs jq, which is not here" in without.stderr) == (3, True)
+
+
 def test_the_token_stands_in_no_argument(site: Site, scripts: Scripts, tmp_path: Path):
     """Arguments can be read by everybody on the machine."""
     real = shutil.which("curl")
@@ -213,6 +227,7 @@ def test_the_token_stands_in_no_argument(site: Site, scripts: Scripts, tmp_path:
     assert scripts("gate.sh", PATH=f"{spy.parent}:{scripts.environment['PATH']}").returncode == 0
     arguments = (tmp_path / "arguments").read_text()
     assert "Content-Type: application/json" in arguments
+    assert len(re.findall(r"^Idempotency-Key: [0-9a-f]{32}$", arguments, re.MULTILINE)) == 1  # of the one POST
     assert site.token not in arguments
 
 
@@ -223,3 +238,13 @@ def test_the_scripts_and_the_command_answer_alike(site: Site, scripts: Scripts, 
     arguments = ("--wait", "--against", "latest", "--max-latency-ratio", "1.05")
     by_command = fuseworks("submit", scripts.environment["MODEL"], *arguments).returncode
     assert (by_curl, by_command) == (1, 1)
+
+
+def test_what_the_gate_measures_is_said_and_can_be_asked_for(site: Site, scripts: Scripts):
+    source = packaging_run(site.version(b"class Model: old\n", "my model"))
+    site.answers("compare", speedup(0.97, 1.01))
+    done = scripts("gate.sh")
+    assert (done.returncode, "1.05 allowed (as packaged)" in done.stdout) == (0, True)
+    assert Run.objects.get(purpose="compare").recipe_run == source
+    done = scripts("gate.sh", AS="uploaded")
+    assert (done.returncode, "1.05 allowed (as uploaded)" in done.stdout) == (0, True)

@@ -38,12 +38,24 @@ def cancelled(turn: Turn) -> None:
     ("play", "code", "words"),
     [
         # latency_ratio is 1 / speedup: [1/1.01, 1/0.97] = [0.990, 1.031], the middle 1/sqrt(0.97 * 1.01) = 1.010
-        (comparison(0.97, 1.01), 0, "Gate: pass. latency_ratio 1.010 [0.990, 1.031], at most 1.05 allowed."),
-        (comparison(0.80, 0.90), 1, "Gate: fail. latency_ratio 1.179 [1.111, 1.250], at most 1.05 allowed."),
-        (comparison(0.90, 1.00), 2, "Gate: cannot tell. latency_ratio 1.054 [1.000, 1.111], at most 1.05 allowed."),
-        (ends({**problem("ours"), "purpose": "compare"}), 3, "Gate: no result."),
-        (cancelled, 3, "Gate: no result."),
-        (ends({**problem("user"), "purpose": "compare"}), 4, "Gate: no result."),
+        (
+            comparison(0.97, 1.01),
+            0,
+            "Gate: pass, as uploaded. latency_ratio 1.010 [0.990, 1.031], at most 1.05 allowed.",
+        ),
+        (
+            comparison(0.80, 0.90),
+            1,
+            "Gate: fail, as uploaded. latency_ratio 1.179 [1.111, 1.250], at most 1.05 allowed.",
+        ),
+        (
+            comparison(0.90, 1.00),
+            2,
+            "Gate: cannot tell, as uploaded. latency_ratio 1.054 [1.000, 1.111], at most 1.05 allowed.",
+        ),
+        (ends({**problem("ours"), "purpose": "compare"}), 3, "Gate: no result, as uploaded."),
+        (cancelled, 3, "Gate: no result, as uploaded."),
+        (ends({**problem("user"), "purpose": "compare"}), 4, "Gate: no result, as uploaded."),
     ],
     ids=["pass", "too slow", "cannot tell", "errored", "cancelled", "failed"],
 )

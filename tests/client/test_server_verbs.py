@@ -243,7 +243,7 @@ def published(site: Site) -> Any:
     from fuseworks.recipes.services import recipe_save_from_run, version_publish
 
     run = support.finished_run(factories.result_document(recipe=recipe_document()), site.version(b"# its own\n", "din"))
-    saved = recipe_save_from_run(actor=Actor(site.user), run=run)
+    saved = recipe_save_from_run(actor=Actor(site.user), run=run).version
     return version_publish(actor=Actor(site.user), recipe_version=saved, visibility="company")
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.client.conftest import ROOT, Command
 
 LOCAL = ["optimize", "apply", "inspect", "compare", "recipe", "schema", "doctor"]
-VERBS = [*LOCAL, "login", "submit", "follow", "package"]
+VERBS = [*LOCAL, "login", "submit", "follow", "cancel", "package"]
 RECIPE_VERBS = {
     "check": " FILE",
     "digest": " FILE",

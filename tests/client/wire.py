@@ -21,6 +21,7 @@ class Wire:
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self.sent_bytes = 0  # by the command, in all
         self.refused = threading.Event()  # the command found it broken
+        self.lost = False  # an answer of the site
         self._left_bytes: int | None = None
         self._lost_after: int | None = None
         self._answer_bytes: int | None = None
@@ -79,7 +80,7 @@ class Wire:
         with contextlib.suppress(OSError):
             while data := source.recv(BLOCK_BYTES):
                 if not is_ours and self._lost_after is not None and self.sent_bytes >= self._lost_after:
-                    self._lost_after = None
+                    self._lost_after, self.lost = None, True
                     break
                 if not is_ours and self._answer_bytes is not None:
                     data = data[: self._answer_bytes]

@@ -23,7 +23,7 @@ _VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?::(?P<kind>[?-])(?P<text>[^}]*))?\}"
 
 def services() -> dict[str, Any]:
     """As compose would read them: anchors merged, variables filled in. Raises KeyError for one that is required."""
-    text = _VARIABLE.sub(_filled, (ROOT / "docker-compose.yml").read_text())
+    text = _VARIABLE.sub(_filled, (ROOT / "docker-compose.yml").read_text()).replace("$$", "$")
     document: dict[str, Any] = yaml.safe_load(text)
     found: dict[str, Any] = document["services"]
     return found

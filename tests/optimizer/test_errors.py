@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from optimizer.errors import CATALOGUE, FuseworksError, catalogue, load_catalogue
+from optimizer.errors import CATALOGUE, EXIT_OF_STATUS, FuseworksError, catalogue, load_catalogue
+from optimizer.result import RunStatus
 
 
 def test_every_stage_is_known_to_whoever_reads_a_childs_answer() -> None:
@@ -23,6 +24,11 @@ def test_every_stage_is_known_to_whoever_reads_a_childs_answer() -> None:
         "recipe",
         "sandbox",
     }
+
+
+def test_a_time_limit_that_passes_is_no_fault_of_the_models() -> None:
+    codes = {status.value: EXIT_OF_STATUS[status] for status in RunStatus}
+    assert codes == {"succeeded": 0, "failed": 4, "errored": 3, "cancelled": 3, "timed_out": 3}
 
 
 def test_loading_the_catalogue_brings_no_torch() -> None:

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 PAGES: dict[str, Case] = {**own_pages.PAGES, **other_pages.PAGES}
 ENDPOINTS: dict[str, Case] = {**own_endpoints.ENDPOINTS, **other_endpoints.ENDPOINTS}
-PAGE_ACTORS = tuple(actor for actor in ACTORS if actor not in ("reader", "elsewhere"))
+PAGE_ACTORS = tuple(actor for actor in ACTORS if actor not in ("reader", "elsewhere", "expired", "left"))
 
 
 @pytest.fixture

@@ -23,7 +23,8 @@ WAIT_S = 30.0
 
 @dataclass
 class Platform:
-    """`refuse` (always) and `refuse_once` map a verb to its answer (status, id, text); `unwell` counts 503s to come."""
+    """`refuse` (always) and `refuse_once` map a verb to its answer (status, id, text); `unwell` counts 503s to come;
+    the first answer to a verb of `lose` gets lost, after it was acted upon."""
 
     model: bytes = b"ok"
     against: bytes | None = None
@@ -35,12 +36,14 @@ class Platform:
     attempt: int = 1
     cancel: bool = False
     unwell: int = 0
+    lose: set[str] = field(default_factory=set)
     sha256: str | None = None
     refuse: dict[str, tuple[int, str, str]] = field(default_factory=dict)
     refuse_once: dict[str, tuple[int, str, str]] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
     tokens: set[str] = field(default_factory=set)
     claimed_by: str | None = None
+    keys: list[str] = field(default_factory=list)
     events: dict[int, dict[str, Any]] = field(default_factory=dict)
     posts: list[tuple[int, int]] = field(default_factory=list)
     artifacts: dict[str, bytes] = field(default_factory=dict)
@@ -137,11 +140,16 @@ class Platform:
         document = json.loads(body)
         if words[3] == "runs":
             assert words[4] == RUN and document["attempt"] == self.attempt
-        return 200, getattr(self, f"on_{verb.replace('-', '_')}")(document)
+        answer = getattr(self, f"on_{verb.replace('-', '_')}")(document)
+        if verb in self.lose:
+            self.lose.remove(verb)
+            return 503, {"title": "lost on the way"}
+        return 200, answer
 
     def on_claim(self, document: dict[str, Any]) -> dict[str, Any]:
         self.claimed_by = document["worker"]
         self.works.append(document["works"])
+        self.keys.append(document["key"])
         files = {"model": self.file("model", self.model)}
         if self.against is not None:
             files["against"] = self.file("against", self.against)

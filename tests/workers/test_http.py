@@ -109,7 +109,7 @@ def test_nobody_there_is_unreachable() -> None:
         http.send("POST", "x/", go_on=times(1))
 
 
-@pytest.mark.parametrize("status", [301, 400, 404, 409, 422])
+@pytest.mark.parametrize("status", [301, 400, 404, 409, 422, 507])
 def test_a_refusal_is_not_tried_again(server: Server, status: int) -> None:
     server.answers = [(status, b'{"id": "runs:usage:stale", "detail": "over"}')]
     with Http(server.address, "secret") as http, pytest.raises(Refused) as caught:

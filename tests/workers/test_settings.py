@@ -38,6 +38,22 @@ def test_everything_can_be_said() -> None:
     assert settings.coordinator == ("/opt/python", "-m", "optimizer")
 
 
+@pytest.mark.parametrize(
+    ("target", "gpu", "device"),
+    [("cpu", "1", "cpu"), ("cuda:sm_90", None, "cuda:sm_90 0"), ("cuda:sm_90", "0", "cuda:sm_90 0")],
+)
+def test_a_worker_locks_the_gpu_that_is_its_own(target: str, gpu: str | None, device: str) -> None:
+    visible = {} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu}
+    assert from_environment({**GOOD, **visible, "FUSEWORKS_TARGET": target}).device == device
+
+
+def test_two_workers_with_a_gpu_each_do_not_wait_for_one_another() -> None:
+    first, second = (
+        from_environment({**GOOD, "FUSEWORKS_TARGET": "cuda:sm_90", "CUDA_VISIBLE_DEVICES": gpu}) for gpu in "01"
+    )
+    assert first.device != second.device
+
+
 @pytest.mark.parametrize("name", GOOD)
 def test_what_is_missing_is_named(name: str) -> None:
     with pytest.raises(SettingsError, match=name):

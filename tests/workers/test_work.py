@@ -136,6 +136,41 @@ def test_a_log_without_end_is_cut_in_the_middle_and_a_line_that_is_no_event_is_d
     assert one.messages() == ["Capturing the graph"]
 
 
+def test_a_claim_whose_answer_was_lost_is_sent_again_under_the_same_key(platform: Start, settings: Settings) -> None:
+    one, other = platform(lose={"claim"}), platform()
+    work(one.message, settings)
+    work(other.message, settings)
+    assert len(one.keys) == 2 and len(set(one.keys)) == 1
+    assert len(one.keys[0]) >= 32 and other.keys[0] != one.keys[0]
+    assert [result["status"] for result in one.results] == ["succeeded"]
+
+
+@pytest.mark.parametrize("id_", ["runs:ours:disk-full", "runs:usage:quota"])
+def test_a_platform_without_room_gets_the_answer_at_once_and_it_says_what_is_missing(
+    platform: Start, settings: Settings, id_: str
+) -> None:
+    one = platform(refuse={"artifacts": (507, id_, "The site's storage is full.")})
+    work(one.message, settings)
+    (result,) = one.results
+    assert result["status"] == "succeeded"
+    assert f"report.html could not be stored: 507 {id_} The site's storage is full." in result["notes"]
+    assert one.calls.count("artifacts") == 3  # once for each file: the same bytes again would find no more room
+    assert one.give_ups == []
+
+
+def test_a_platform_that_takes_no_file_although_it_beats_gets_the_answer_after_a_while(
+    platform: Start, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workers.work.STORE_TRIES_S", 0.3)
+    one = platform(refuse={"artifacts": (500, "core:ours:unexpected", "a fault")})
+    work(one.message, settings)
+    (result,) = one.results
+    assert result["status"] == "succeeded"
+    notes = [note for note in result["notes"] if "could not be stored" in note]
+    assert len(notes) == 3 and "status 500" in notes[0]
+    assert one.calls.count("artifacts") > 3
+
+
 # ---- it is ended -----------------------------------------------------------------------------------------------------
 
 
@@ -164,7 +199,7 @@ def test_a_run_past_its_time_limit_ends_timed_out_with_a_remedy(
     assert working.join() is None
     assert not any(alive(pid) for pid in running)
     (result,) = one.results
-    assert (result["status"], result["problem"]["id"]) == ("timed_out", "worker:user:time-limit")
+    assert (result["status"], result["problem"]["id"]) == ("timed_out", "worker:ours:time-limit")
     assert result["summary"] == "half done" and result["problem"]["remedy"]
     assert nothing_is_left(settings)
 

@@ -23,6 +23,7 @@ from fuseworks_client.run import run
 Examples:
   fuseworks compare before.py after.py
   fuseworks compare v1.onnx v2.onnx --budget 3m --json
+  fuseworks compare before.py after.py --recipe result/recipe.yaml
   fuseworks compare RUN_ID OTHER_RUN_ID          (of the server)
 
 {exits.HELP}""",
@@ -31,11 +32,21 @@ Examples:
 @click.argument("other")
 @options.running
 @options.measuring
+@click.option(
+    "--recipe",
+    type=options.MODEL,
+    metavar="FILE",
+    help="Measure both as packaged by the steps of this recipe. Default: as uploaded, each as its framework runs it.",
+)
 @click.pass_context
-def command(context: click.Context, base: str, other: str, out: Path | None, as_json: bool, **given: Any) -> int:
+def command(
+    context: click.Context, base: str, other: str, out: Path | None, as_json: bool, recipe: Path | None, **given: Any
+) -> int:
     """Is OTHER faster than BASE? Both are measured together, in pairs of fresh processes.
 
-    Both must take the same inputs. The speedup is BASE's time over OTHER's: above 1 means that OTHER is faster.
+    Both must take the same inputs. The speedup is BASE's time over OTHER's: above 1 means that OTHER is faster. With
+    --recipe both are first built by its steps, and each is verified; where they do not fit one of the two, that one is
+    named with the reason (exit code 4).
 
     Two runs of the server (ids or addresses) are looked up there instead, and put beside each other when their
     conditions are equal. Those were not measured together, and the answer says so. Where conditions differ, the answer
@@ -48,7 +59,8 @@ def command(context: click.Context, base: str, other: str, out: Path | None, as_
     before, after = (
         options.MODEL.convert(text, given_as[name], context) for name, text in (("base", base), ("other", other))
     )
-    document = options.spec_document("compare", before, given, against=str(after.absolute()))
+    more = {"recipe": str(recipe.absolute())} if recipe is not None else {}
+    document = options.spec_document("compare", before, given, against=str(after.absolute()), **more)
     return run(document, out=out, as_json=as_json)
 
 
@@ -86,7 +98,7 @@ def _figures(found: dict[str, Any]) -> Table:
         facts, headline = row["run"], row["headline"]
         cells = (
             facts["id"],
-            words.plain(f"{facts['model']} v{facts['version_number']}"),
+            words.plain(f"{facts['model_name']} v{facts['version_number']}"),
             words.milliseconds(headline["baseline_ms"]),
             words.milliseconds(headline["best_ms"]),
             words.speedup(headline["speedup"], headline["speedup_ci"]),

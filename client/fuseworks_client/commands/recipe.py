@@ -108,7 +108,7 @@ def apply(recipe_version: str, version: str, wait: bool, out: Path | None, as_js
     policy = options.spec_document("replay", Path("model"), given)["policy"]
     try:
         with server() as api:
-            run_id = api.post(f"recipe-versions/{recipe_version}/apply/", {"version": version, "policy": policy})["run"]
+            run_id = api.post(f"recipe-versions/{recipe_version}/apply/", {"version": version, "policy": policy})["id"]
             if not wait:
                 click.echo(f"{api.url}/runs/{run_id}/")
                 return exits.DONE

@@ -42,6 +42,7 @@ Examples:
   fuseworks submit model.py --team ads-ranking
   fuseworks submit model.py --wait --out result
   fuseworks submit model.py --wait --against latest --max-latency-ratio 1.05
+  fuseworks submit model.py --wait --against latest --max-latency-ratio 1.05 --as packaged
 
 \b
 In pipelines set FUSEWORKS_URL and FUSEWORKS_TOKEN; `fuseworks login --help` tells more of them.
@@ -50,9 +51,9 @@ In pipelines set FUSEWORKS_URL and FUSEWORKS_TOKEN; `fuseworks login --help` tel
 Exit codes:
   0    done; with --against: the gate passes; without --wait: the run is in the queue
   1    the gate fails: slower than --max-latency-ratio allows
-  2    the gate cannot tell: the interval holds the limit
+  2    the gate cannot tell: the interval holds the limit, or the other version cannot be packaged any more
   3    Fuseworks' or a machine's fault, or the run was cancelled or ended by its time limit
-  4    the model's fault; the message says what to mend
+  4    the model's fault; the message says what to mend. Also when the other version's steps do not package it
   64   the command makes no sense as it was typed
   130  interrupted; the run goes on""",
 )
@@ -72,6 +73,14 @@ Exit codes:
     metavar="RATIO",
     help="Fail when this version's time over the other's is above it, 1.05 say.",
 )
+@click.option(
+    "--as",
+    "compare_as",
+    type=click.Choice(["auto", "packaged", "uploaded"]),
+    help="What --against measures. packaged: both built by the steps of the other version's latest run that left a "
+    "package, which is how it is deployed. uploaded: each as its own framework runs it. auto (the default): packaged "
+    "where there is such a run, else uploaded; the answer says which.",
+)
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="With --wait: the files.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document; without --wait: the run.")
 @click.option("--workload", type=options.MODEL, metavar="FILE", help="How the model is called (YAML or JSON).")
@@ -86,6 +95,8 @@ def command(model: Path, **given: Any) -> int:
     """
     if (given["against"] is None) != (given["max_latency_ratio"] is None):
         raise click.UsageError("--against and --max-latency-ratio go together")
+    if given["compare_as"] is not None and given["against"] is None:
+        raise click.UsageError("--as needs --against: it says how the two are compared")
     if given["out"] is not None and not given["wait"]:
         raise click.UsageError("--out needs --wait: there are no files before the run is over")
     prepare(given["out"])
@@ -94,6 +105,8 @@ def command(model: Path, **given: Any) -> int:
         with server() as api:
             version, against = _versions(api, model, given)
             run = api.post("runs/", _request(api, version, against, workload, given))
+            if against is not None:
+                STDERR.print(_compared_as(api, run), markup=False, highlight=False, soft_wrap=True)
             if not given["wait"]:
                 click.echo(json.dumps(run, indent=2) if given["as_json"] else f"{api.url}/runs/{run['id']}/")
                 return exits.DONE
@@ -200,12 +213,20 @@ def _request(
         body["workload"] = api.post(f"versions/{version['id']}/workloads/", {"document": workload})["id"]
     if against is not None:
         body |= {"purpose": "compare", "against": against["id"], "max_latency_ratio": given["max_latency_ratio"]}
+        body["compare_as"] = given["compare_as"]
     return body
+
+
+def _compared_as(api: Server, run: dict[str, Any]) -> str:
+    if run["compared_as"] == "packaged":
+        return f"Both are measured as packaged, by the steps of {api.url}/runs/{run['recipe_run']}/"
+    why = ": no run of the other version left a package for this workload and target"
+    return f"Both are measured as uploaded{why if run['compare_as'] == 'auto' else ''}."
 
 
 def _gate(api: Server, run: dict[str, Any]) -> int:
     check = api.get(f"gates/{run['id']}/")
-    text = f"Gate: {check['outcome'].replace('_', ' ')}."
+    text = f"Gate: {check['outcome'].replace('_', ' ')}, as {check['compared_as']}."
     if check["latency_ratio"] is not None:
         interval = f"[{check['latency_ratio_low']:.3f}, {check['latency_ratio_high']:.3f}]"
         text += (

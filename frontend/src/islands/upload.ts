@@ -24,6 +24,9 @@ interface Asked {
 const NO_ID = '00000000-0000-0000-0000-000000000000'
 const MEMORY = 'fuseworks-upload'
 const HOVER = 'border-primary'
+// Answers after which an upload cannot be gone on with: it is not there, over, or its content is refused. Any other
+// refusal (signed out, too full for now) leaves it as it is.
+const FINAL = [404, 410, 422]
 
 export function mount(element: HTMLElement): void {
   new Page(element as HTMLFormElement, islandData<Settings>(element), overHttp).start()
@@ -108,7 +111,7 @@ class Page {
     this.say(this.settings.words.resuming)
     const answer = await this.request('GET', `${this.settings.uploads}${id}/`, { signal: this.aborting.signal })
     if (answer.status === 200) return answer.body as Upload
-    if (answer.status >= 500) throw refusal(answer)
+    if (!FINAL.includes(answer.status)) throw refusal(answer)
     forget(asked)
     return null
   }
@@ -118,10 +121,16 @@ class Page {
     const { file, team, model, modelName } = asked
     const whose = model ? { model } : { team, model_name: modelName }
     const json = { ...whose, filename: file.name, length_bytes: file.size }
-    const answer = await this.request('POST', this.settings.uploads, { json, signal: this.aborting.signal })
+    // Not aborted by a cancel: what it began could then not be ended, and would hold the team's quota.
+    const answer = await this.request('POST', this.settings.uploads, { json })
     if (answer.status !== 201) throw refusal(answer)
     const upload = answer.body as Upload
     remember(asked, upload.id)
+    if (this.aborting.signal.aborted) {
+      this.current = upload
+      await this.drop()
+      this.aborting.signal.throwIfAborted()
+    }
     return upload
   }
 
@@ -131,7 +140,7 @@ class Page {
       forget(asked)
       this.say(this.settings.words.cancelled)
     } else if (error instanceof Refused) {
-      if (error.status < 500) forget(asked)
+      if (FINAL.includes(error.status)) forget(asked)
       this.problem(error.problem.told, error.problem.address)
     } else if (error instanceof Broken) {
       this.problem(this.settings.words.failed)
@@ -142,8 +151,13 @@ class Page {
 
   private async cancel(): Promise<void> {
     this.aborting.abort()
-    if (this.current !== null) await this.request('DELETE', `${this.settings.uploads}${this.current.id}/`)
+    await this.drop()
+  }
+
+  private async drop(): Promise<void> {
+    const dropped = this.current
     this.current = null
+    if (dropped !== null) await this.request('DELETE', `${this.settings.uploads}${dropped.id}/`)
   }
 
   private takeDrops(zone: HTMLElement): void {

@@ -5,14 +5,16 @@ Refuses a package built for another processor. It checks no input shapes itself:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 from pydantic import Field
 
 from optimizer import machine
-from optimizer.compiling.availability import gpu_unavailable, no_compiler
-from optimizer.compiling.base import Backend, BackendOptions, Context, register_backend
+from optimizer.compiling.availability import KERNELS_RECORDED, gpu_unavailable, kernels_unrecorded, no_compiler
+from optimizer.compiling.base import Backend, BackendOptions, Context, Profiled, register_backend
 from optimizer.compiling.contender import Contender
 from optimizer.compiling.engine_errors import engine_errors
 from optimizer.errors import FuseworksError
@@ -35,6 +37,8 @@ class AotInductor(Backend):
     summary: ClassVar[str] = "Compiles the graph ahead of time to one package that loads in milliseconds."
     formats: ClassVar[frozenset[str]] = frozenset({"pt2"})
     libraries: ClassVar[tuple[str, ...]] = ("torch",)
+    profiled_by: ClassVar[str] = KERNELS_RECORDED
+    needs_marks: ClassVar[bool] = True
 
     class Options(BackendOptions):
         freezing: bool = Field(
@@ -50,19 +54,44 @@ class AotInductor(Backend):
     def prepare(self) -> None:
         import torch  # noqa: F401
 
-    def build(self, model: Path, options: Any, context: Context, out: Path) -> dict[str, Any]:
-        import torch
+    def no_profile(self, target: str = "cpu") -> str | None:
+        return kernels_unrecorded(target)
 
+    def build(self, model: Path, options: Any, context: Context, out: Path) -> dict[str, Any]:
         from optimizer.compiling.torch_program import load_program, lowered
 
+        self._compile(lowered(load_program(model), context), options, out)
+        metadata = _metadata(out / ENTRY)
+        return {"entry": ENTRY, "built_for": metadata, "isa": sorted(_flags(metadata))}
+
+    def build_marked(self, model: Path, options: Any, context: Context, out: Path) -> None:
+        from optimizer.compiling.torch_program import load_program, lowered
+        from optimizer.profiling.inductor_kernels import KERNELS, MARKS, kernels_of, listening, save
+
         exported = lowered(load_program(model), context)
-        configs = {"freezing": options.freezing, "max_autotune": options.max_autotune}
+        with listening() as told:
+            self._compile(exported, options, out, MARKS)
+        save(kernels_of(told, exported), out / KERNELS)
+
+    def _compile(self, exported: Any, options: Any, out: Path, more: dict[str, Any] | None = None) -> None:
+        import torch
+
+        configs = {"freezing": options.freezing, "max_autotune": options.max_autotune, **(more or {})}
         with engine_errors(self.title), torch.no_grad():
             torch._inductor.aoti_compile_and_package(
                 exported, package_path=str(out / ENTRY), inductor_configs={k: v for k, v in configs.items() if v}
             )
-        metadata = _metadata(out / ENTRY)
-        return {"entry": ENTRY, "built_for": metadata, "isa": sorted(_flags(metadata))}
+
+    def profile(
+        self, artifact: Path | None, options: Any, context: Context, arrays: Sequence[np.ndarray], calls: int
+    ) -> Profiled:
+        from optimizer.profiling.inductor_kernels import KERNELS, read
+        from optimizer.profiling.torch_operators import profile_operators
+
+        contender = self.load(artifact, options, context)
+        assert artifact is not None
+        native = contender.stage(arrays)
+        return Profiled(*profile_operators(lambda: contender.call(native), calls, read(artifact / KERNELS)))
 
     def load(self, artifact: Path | None, options: Any, context: Context) -> Contender:
         from torch._C import _aoti

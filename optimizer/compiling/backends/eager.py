@@ -5,11 +5,14 @@ Given the upload and its weights it builds the user's own module; else it runs t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from optimizer.compiling.availability import gpu_unavailable
-from optimizer.compiling.base import Backend, Context, register_backend
+from optimizer.compiling.base import Backend, Context, Profiled, register_backend
 from optimizer.compiling.contender import Contender
 
 ENTRY = "model.pt2"
@@ -22,6 +25,7 @@ class Eager(Backend):
     summary: ClassVar[str] = "Runs the graph operation by operation; nothing is compiled."
     formats: ClassVar[frozenset[str]] = frozenset({"pt2"})
     libraries: ClassVar[tuple[str, ...]] = ("torch",)
+    profiled_by: ClassVar[str] = "The graph was run node by node, with a clock around each node."
 
     def unavailable(self, target: str = "cpu") -> str | None:
         return gpu_unavailable(target)
@@ -52,7 +56,7 @@ class Eager(Backend):
         from optimizer.compiling.torch_contender import TorchContender
         from optimizer.compiling.torch_program import contender_of, load_program, lowered
 
-        built = artifact / ENTRY if artifact is not None and (artifact / ENTRY).exists() else None
+        built = _built(artifact)
         if built is None and context.upload is not None and context.upload_format in {"py", "zip"}:
             from optimizer.capturing.torch_module import load_module
 
@@ -61,3 +65,19 @@ class Eager(Backend):
             return TorchContender(module, context.workload, context.device, context.precision_name)
         exported = lowered(load_program(built or context.model), context)
         return contender_of(exported.module(), exported, context)
+
+    def profile(
+        self, artifact: Path | None, options: Any, context: Context, arrays: Sequence[np.ndarray], calls: int
+    ) -> Profiled:
+        """The graph also where the user's own module is what runs: only its nodes know modules and lines."""
+        from optimizer.compiling.torch_program import contender_of, load_program, lowered
+        from optimizer.profiling.torch_graph import profile_graph
+
+        exported = lowered(load_program(_built(artifact) or context.model), context)
+        module: Any = exported.module().to(context.device)
+        tensors = contender_of(module, exported, context).stage(arrays).tensors
+        return Profiled(*profile_graph(module, tensors, calls, context.device))
+
+
+def _built(artifact: Path | None) -> Path | None:
+    return artifact / ENTRY if artifact is not None and (artifact / ENTRY).exists() else None

@@ -8,13 +8,29 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import Field
 
-from optimizer.compiling.availability import gpu_unavailable, no_compiler, no_python_headers
-from optimizer.compiling.base import Backend, BackendOptions, Context, end_sizes, register_backend, serving_sizes
+from optimizer.compiling.availability import (
+    KERNELS_RECORDED,
+    gpu_unavailable,
+    kernels_unrecorded,
+    no_compiler,
+    no_python_headers,
+)
+from optimizer.compiling.base import (
+    Backend,
+    BackendOptions,
+    Context,
+    Profiled,
+    end_sizes,
+    register_backend,
+    serving_sizes,
+)
 from optimizer.compiling.contender import Contender
 from optimizer.compiling.engine_errors import engine_errors
 from optimizer.errors import FuseworksError
@@ -30,6 +46,8 @@ class Inductor(Backend):
     summary: ClassVar[str] = "Compiles the graph at its first call; needs a C++ compiler (or a GPU) where it serves."
     formats: ClassVar[frozenset[str]] = frozenset({"pt2"})
     libraries: ClassVar[tuple[str, ...]] = ("torch",)
+    profiled_by: ClassVar[str] = KERNELS_RECORDED
+    needs_marks: ClassVar[bool] = True
 
     class Options(BackendOptions):
         mode: Literal["default", "max-autotune-no-cudagraphs"] = Field(
@@ -55,6 +73,9 @@ class Inductor(Backend):
         import torch._dynamo
         import torch._inductor  # noqa: F401
 
+    def no_profile(self, target: str = "cpu") -> str | None:
+        return kernels_unrecorded(target)
+
     def build(self, model: Path, options: Any, context: Context, out: Path) -> dict[str, Any]:
         from torch._dynamo.exc import FailOnRecompileLimitHit
 
@@ -62,7 +83,7 @@ class Inductor(Backend):
 
         self._refuse_cuda_graphs(options, context)
         shutil.copyfile(model, out / ENTRY)
-        contender, example = self._compiled(out / ENTRY, options, context)
+        contender, example = self._compiled(_program(out, context), options, context)
         sizes = [
             *serving_sizes(context.workload),
             *(end_sizes(context.workload) if options.shapes == "dynamic" else []),
@@ -91,33 +112,64 @@ class Inductor(Backend):
         }
 
     def load(self, artifact: Path | None, options: Any, context: Context) -> Contender:
-        from optimizer.compiling.inductor_setup import CACHE_VARIABLE, unpack_cache, use_plain_headers
-
         if artifact is None:
             raise FuseworksError("compiling:ours:artifact", text=f"{self.title} has none to load")
         self._refuse_cuda_graphs(options, context)
+        return self._loaded(artifact, options, context)
+
+    def build_marked(self, model: Path, options: Any, context: Context, out: Path) -> None:
+        """For the size that is measured only."""
+        from optimizer.compiling.inductor_setup import CACHE_VARIABLE, pack_cache
+        from optimizer.profiling.inductor_kernels import KERNELS, MARKS, kernels_of, listening, save
+
+        shutil.copyfile(model, out / ENTRY)
+        exported = _program(out, context)
+        contender, example = self._compiled(exported, options, context, MARKS)
+        with listening() as told, engine_errors(self.title):
+            contender.call(example(serving_sizes(context.workload)[0]))
+        save(kernels_of(told, exported), out / KERNELS)
+        pack_cache(Path(os.environ[CACHE_VARIABLE]), out / CACHE)
+
+    def profile(
+        self, artifact: Path | None, options: Any, context: Context, arrays: Sequence[np.ndarray], calls: int
+    ) -> Profiled:
+        from optimizer.profiling.inductor_kernels import KERNELS, MARKS, read
+        from optimizer.profiling.torch_operators import profile_operators
+
+        if artifact is None:
+            raise FuseworksError("compiling:ours:artifact", text=f"{self.title} has none to load")
+        contender = self._loaded(artifact, options, context, MARKS)
+        native = contender.stage(arrays)
+        return Profiled(*profile_operators(lambda: contender.call(native), calls, read(artifact / KERNELS)))
+
+    def _loaded(self, artifact: Path, options: Any, context: Context, more: dict[str, Any] | None = None) -> Any:
+        from optimizer.compiling.inductor_setup import CACHE_VARIABLE, unpack_cache, use_plain_headers
+
         use_plain_headers()
         unpack_cache(artifact / CACHE, Path(os.environ[CACHE_VARIABLE]))
-        contender, example = self._compiled(artifact / ENTRY, options, context)
+        contender, example = self._compiled(_program(artifact, context), options, context, more)
         with engine_errors(self.title):  # tracing belongs to loading, not to the first call
             contender.call(example(serving_sizes(context.workload)[0]))
         return contender
 
-    def _compiled(self, model: Path, options: Any, context: Context) -> tuple[Any, Any]:
+    def _compiled(
+        self, exported: Any, options: Any, context: Context, more: dict[str, Any] | None = None
+    ) -> tuple[Any, Any]:
         import torch
         import torch._dynamo.config as dynamo
 
-        from optimizer.compiling.torch_program import contender_of, example_call, load_program, lowered
+        from optimizer.compiling.torch_program import contender_of, example_call
 
         dynamo.recompile_limit = options.max_compiles + 1  # one beyond: so that the count can show what is refused
         dynamo.fail_on_recompile_limit_hit = True  # else it would go on in eager without a word
-        exported = lowered(load_program(model), context)
         compiled = torch.compile(
             exported.module(),
             fullgraph=True,
             dynamic=None if options.shapes == "dynamic" else False,
-            options=_inductor_options(options),
+            options={**_inductor_options(options), **(more or {})},
         )
+        if options.cuda_graphs:
+            compiled = _with_own_outputs(compiled)
         dims = _dynamic_dims(context) if options.shapes == "dynamic" else []
         contender = contender_of(compiled, exported, context, prepare=lambda tensors: _mark(tensors, dims))
 
@@ -147,6 +199,12 @@ class Inductor(Backend):
             )
 
 
+def _program(folder: Path, context: Context) -> Any:
+    from optimizer.compiling.torch_program import load_program, lowered
+
+    return lowered(load_program(folder / ENTRY), context)
+
+
 def compile_count() -> int:
     """Graphs that Dynamo has traced in this process: one per compile."""
     from torch._dynamo.utils import counters
@@ -162,6 +220,18 @@ def _inductor_options(options: Any) -> dict[str, Any]:
     if options.cuda_graphs:
         found["triton.cudagraphs"] = True
     return found
+
+
+def _with_own_outputs(compiled: Any) -> Any:
+    """A recorded graph answers into memory of its own, which the next call overwrites: what is handed out is a copy."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        torch.compiler.cudagraph_mark_step_begin()
+        return pytree.tree_map_only(torch.Tensor, torch.clone, compiled(*args, **kwargs))
+
+    return call
 
 
 def _dynamic_dims(context: Context) -> list[list[int]]:

@@ -5,13 +5,15 @@ Its own optimizer has four levels, each of which can lose or be wrong on some mo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import Field
 
-from optimizer.compiling.availability import cpu_only, not_installed
-from optimizer.compiling.base import Backend, BackendOptions, Context, register_backend
+from optimizer.compiling.availability import no_cuda_provider, not_installed
+from optimizer.compiling.base import Backend, BackendOptions, Context, Profiled, register_backend
 from optimizer.compiling.contender import Contender
 from optimizer.compiling.engine_errors import engine_errors
 from optimizer.errors import FuseworksError
@@ -33,6 +35,7 @@ class OnnxRuntime(Backend):
     summary: ClassVar[str] = "Runs an ONNX graph with its own fused kernels."
     formats: ClassVar[frozenset[str]] = frozenset({"pt2", "onnx"})
     libraries: ClassVar[tuple[str, ...]] = ("onnxruntime",)
+    profiled_by: ClassVar[str] = "ONNX Runtime's own session profiling, which times each node that it runs."
 
     class Options(BackendOptions):
         level: Literal["disabled", "basic", "extended", "all"] = Field(
@@ -43,7 +46,7 @@ class OnnxRuntime(Backend):
         )
 
     def unavailable(self, target: str = "cpu") -> str | None:
-        return cpu_only(self.title, target) or not_installed("onnxruntime")
+        return not_installed("onnxruntime") or no_cuda_provider(target)
 
     def prepare(self) -> None:
         import onnxruntime
@@ -67,6 +70,7 @@ class OnnxRuntime(Backend):
             "load": {
                 "graph_optimization_level": LEVELS[options.level],
                 "session_config": {SPINNING: "1" if options.spinning else "0"},
+                **({"providers": ["CUDAExecutionProvider"]} if context.device == "cuda" else {}),
             },
         }
 
@@ -75,6 +79,10 @@ class OnnxRuntime(Backend):
 
         with engine_errors(self.title):
             session = self._session(artifact / ENTRY if artifact else context.model, options, context)
+        if context.device == "cuda":
+            from optimizer.compiling.onnx_cuda import CudaContender
+
+            return CudaContender(session, context.workload)
         names = [i.name for i in session.get_inputs()]
         outputs = [o.name for o in session.get_outputs()]
         if len(names) != len(context.workload.inputs):
@@ -87,12 +95,41 @@ class OnnxRuntime(Backend):
 
         return NumpyContender(call, context.workload, "float32")
 
-    def _session(self, path: Path, options: Any, context: Context) -> Any:
+    def profile(
+        self, artifact: Path | None, options: Any, context: Context, arrays: Sequence[np.ndarray], calls: int
+    ) -> Profiled:
+        from optimizer.compiling.numpy_contender import NumpyContender
+        from optimizer.profiling.onnx_runtime import profile_session
+        from optimizer.profiling.places import of_onnx
+
+        path = artifact / ENTRY if artifact else context.model
+        staged = NumpyContender(lambda given: given, context.workload).stage(arrays)
+        with engine_errors(self.title):
+            return Profiled(
+                *profile_session(
+                    lambda prefix: self._session(path, options, context, prefix),
+                    staged,
+                    calls,
+                    context.scratch,
+                    of_onnx(path),
+                )
+            )
+
+    def _session(self, path: Path, options: Any, context: Context, profile_prefix: str | None = None) -> Any:
         import onnxruntime
 
         wanted = onnxruntime.SessionOptions()
+        if profile_prefix is not None:
+            wanted.enable_profiling = True
+            wanted.profile_file_prefix = profile_prefix
         wanted.intra_op_num_threads = context.threads
         wanted.inter_op_num_threads = 1
         wanted.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, LEVELS[options.level])
         wanted.add_session_config_entry(SPINNING, "1" if options.spinning else "0")
-        return onnxruntime.InferenceSession(str(path), wanted, providers=["CPUExecutionProvider"])
+        if context.device != "cuda":
+            return onnxruntime.InferenceSession(str(path), wanted, providers=["CPUExecutionProvider"])
+        from optimizer.compiling.onnx_cuda import PROVIDERS, refuse_fallback
+
+        session = onnxruntime.InferenceSession(str(path), wanted, providers=PROVIDERS)
+        refuse_fallback(session.get_providers())
+        return session

@@ -5,16 +5,19 @@ Under bfloat16 it lowers the graph by itself, so `keep_float32` cannot be honour
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 from pydantic import Field
 
 from optimizer.compiling.availability import cpu_only, not_installed
-from optimizer.compiling.base import Backend, BackendOptions, Context, register_backend, serving_sizes
+from optimizer.compiling.base import Backend, BackendOptions, Context, Profiled, register_backend, serving_sizes
 from optimizer.compiling.contender import Contender
 from optimizer.compiling.engine_errors import engine_errors
 from optimizer.errors import FuseworksError
+from optimizer.profiling.document import GraphNode
 from optimizer.spec import KeepFloat32
 
 ENTRY = "model.xml"
@@ -30,6 +33,7 @@ class OpenVino(Backend):
     formats: ClassVar[frozenset[str]] = frozenset({"pt2", "onnx"})
     libraries: ClassVar[tuple[str, ...]] = ("openvino",)
     own_precision: ClassVar[bool] = True
+    profiled_by: ClassVar[str] = "OpenVINO's own counters (PERF_COUNT), in whole microseconds for each primitive."
 
     class Options(BackendOptions):
         static: bool = Field(
@@ -68,9 +72,7 @@ class OpenVino(Backend):
             if options.static and context.workload.dims:
                 for sizes in serving_sizes(context.workload):
                     shapes = [context.workload.shape_of(spec, sizes) for spec in context.workload.inputs]
-                    again = openvino.Core().read_model(str(artifact / ENTRY))
-                    again.reshape(dict(zip([i.any_name for i in again.inputs], map(list, shapes), strict=True)))
-                    fixed[tuple(shapes)] = _call(self._compile(again, context))
+                    fixed[tuple(shapes)] = _call(self._compile(_of_shapes(artifact, shapes), context))
         if not fixed:
             return NumpyContender(general, context.workload, context.precision_name)
 
@@ -78,6 +80,25 @@ class OpenVino(Backend):
             return fixed.get(tuple(a.shape for a in arrays), general)(arrays)
 
         return NumpyContender(call, context.workload, context.precision_name)
+
+    def profile(
+        self, artifact: Path | None, options: Any, context: Context, arrays: Sequence[np.ndarray], calls: int
+    ) -> Profiled:
+        import openvino
+
+        from optimizer.compiling.numpy_contender import NumpyContender
+        from optimizer.profiling.openvino_counters import profile_compiled
+
+        if artifact is None:
+            raise FuseworksError("compiling:ours:artifact", text=f"{self.title} has none to load")
+        staged = NumpyContender(lambda given: given, context.workload).stage(arrays)
+        with engine_errors(self.title):
+            if options.static and context.workload.dims:
+                model = _of_shapes(artifact, [array.shape for array in staged])
+            else:
+                model = openvino.Core().read_model(str(artifact / ENTRY))
+            compiled = self._compile(model, context, PERF_COUNT=True)
+            return Profiled(*profile_compiled(compiled, staged, calls, _places(context)))
 
     def _converted(self, model: Path, context: Context) -> Any:
         import openvino
@@ -93,10 +114,10 @@ class OpenVino(Backend):
             raise FuseworksError("compiling:ours:outputs", engine=self.title, got=len(converted.outputs), wanted=wanted)
         return converted
 
-    def _compile(self, model: Any, context: Context) -> Any:
+    def _compile(self, model: Any, context: Context, **more: Any) -> Any:
         import openvino
 
-        compiled = openvino.Core().compile_model(model, "CPU", self._config(context))
+        compiled = openvino.Core().compile_model(model, "CPU", {**self._config(context), **more})
         got, wanted = compiled.get_property("INFERENCE_PRECISION_HINT"), HINTS[context.precision_name]
         name = {"f32": "f32", "float32": "f32", "bf16": "bf16", "bfloat16": "bf16"}.get(_type_name(got))
         if name != wanted:
@@ -124,6 +145,26 @@ class OpenVino(Backend):
         if "BF16" not in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
             text = "this processor has no bfloat16 instructions, and it would compute in float32"
             raise FuseworksError("compiling:user:unsupported", engine=self.title, text=text)
+
+
+def _of_shapes(artifact: Path, shapes: Sequence[tuple[int, ...]]) -> Any:
+    import openvino
+
+    model = openvino.Core().read_model(str(artifact / ENTRY))
+    model.reshape(dict(zip([i.any_name for i in model.inputs], map(list, shapes), strict=True)))
+    return model
+
+
+def _places(context: Context) -> dict[str, GraphNode]:
+    """Of the graph that was converted, whose names OpenVINO kept."""
+    if context.format == "onnx":
+        from optimizer.profiling.places import of_onnx
+
+        return of_onnx(context.model)
+    from optimizer.compiling.torch_program import load_program, lowered
+    from optimizer.profiling.torch_graph import places_of
+
+    return places_of(lowered(load_program(context.model), context).graph)
 
 
 def _call(compiled: Any) -> Any:

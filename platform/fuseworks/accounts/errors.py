@@ -51,6 +51,31 @@ catalogue(
             "You own no team in {unit}: only owners of its teams make new ones there.",
             "Ask an owner of a team of {unit}.",
         ),
+        "accounts:usage:last-owner-of": (
+            409,
+            "Without this account these teams would be left without an owner: {teams}.",
+            "Make another member of each an owner first, then close the account.",
+        ),
+        "accounts:usage:wrong-password": (
+            400,
+            "This is not the password of the account.",
+            "Type the password by which you sign in; reset it if you do not know it any more.",
+        ),
+        "accounts:usage:no-account": (
+            404,
+            "There is no open account with the address {email}.",
+            "Check the address: it is the one by which its owner signs in.",
+        ),
+        "accounts:usage:operators-only": (
+            403,
+            "Only operators of this installation may do this.",
+            "Ask an operator. One is named on the server: manage.py operator --email ADDRESS.",
+        ),
+        "accounts:usage:size": (
+            400,
+            "{text} is no size.",
+            "Write a number and a unit, as 50 GiB or 512 MiB; a number alone is bytes.",
+        ),
         "accounts:usage:team-name-taken": (
             409,
             "{unit} has a team called {name} already.",
@@ -60,6 +85,11 @@ catalogue(
             403,
             "API tokens cannot make others: sign in on the site for that.",
             "Make the token on your tokens page.",
+        ),
+        "accounts:usage:key-reused": (
+            422,
+            "The Idempotency-Key {key} came with another request before.",
+            "Send the same key only to repeat the very same request; a new one takes a new key.",
         ),
         "accounts:usage:token-name-taken": (
             409,

@@ -16,6 +16,9 @@ from django.utils.translation import gettext_lazy as _
 from fuseworks.accounts import mail, services
 from fuseworks.accounts.models import BusinessUnit, Role, Scope, Team
 from fuseworks.accounts.permissions import Actor, address_of
+from fuseworks.accounts.sizes import bytes_of
+from fuseworks.core.errors import PlatformError
+from fuseworks.core.telling import sentence_of
 
 EXPIRIES = {"30": _("In 30 days"), "90": _("In 90 days"), "365": _("In a year"), "": _("Never")}
 
@@ -129,6 +132,40 @@ class TeamForm(Styled, forms.Form):
     def __init__(self, *args: Any, units: QuerySet[BusinessUnit], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["business_unit"].queryset = units  # type: ignore[attr-defined]
+
+
+class RenameForm(Styled, forms.Form):
+    name = forms.CharField(label=_("Name"), max_length=80, help_text=_("Addresses of the team and its things stay."))
+
+
+class QuotaForm(Styled, forms.Form):
+    quota = forms.CharField(
+        label=_("Quota"), max_length=40, required=False, help_text=_("As 50 GiB or 512 MiB; empty: the site's default.")
+    )
+
+    def clean_quota(self) -> int | None:
+        text = str(self.cleaned_data["quota"]).strip()
+        try:
+            return bytes_of(text) if text else None
+        except PlatformError as error:
+            raise forms.ValidationError(sentence_of(error)) from error
+
+
+class CloseAccountForm(Styled, forms.Form):
+    password = forms.CharField(
+        label=_("Your password"),
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
+    )
+
+
+class AuditFilterForm(Styled, forms.Form):
+    """What of a team's audit log is shown. `what`: a part of the action; `who`: of an address or a name."""
+
+    what = forms.CharField(label=_("What"), max_length=60, required=False)
+    who = forms.CharField(label=_("Who"), max_length=100, required=False)
+    since = forms.DateField(label=_("From day"), required=False, widget=forms.DateInput(attrs={"type": "date"}))
+    until = forms.DateField(label=_("To day"), required=False, widget=forms.DateInput(attrs={"type": "date"}))
 
 
 class InviteForm(Styled, forms.Form):

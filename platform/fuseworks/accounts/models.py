@@ -9,9 +9,13 @@ from django.contrib.auth.models import AbstractUser
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import Lower
+from django.utils import translation
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext_noop
 
 from fuseworks.core.models import Row, Scoped
+
+CLOSED = gettext_noop("closed account")
 
 
 class Users(BaseUserManager["User"]):
@@ -29,7 +33,8 @@ class Users(BaseUserManager["User"]):
 
 
 class User(AbstractUser):
-    """Signs in by e-mail address."""
+    """Signs in by e-mail address. `is_staff`: an operator of this installation, who sets the teams' quotas; it lets him
+    see nothing else of them. A closed account keeps its row, for what it made, and nothing of the person."""
 
     username = None  # type: ignore[assignment]
     first_name = None  # type: ignore[assignment]
@@ -37,6 +42,7 @@ class User(AbstractUser):
     email = models.EmailField(unique=True)
     name = models.CharField(max_length=100, blank=True)
     language = models.CharField(max_length=10, blank=True, help_text="'en' or 'zh-hans'; empty: what the browser asks")
+    closed_at = models.DateTimeField(null=True)
 
     USERNAME_FIELD = "email"
     REQUIRED_FIELDS: ClassVar[list[str]] = []
@@ -46,7 +52,12 @@ class User(AbstractUser):
         constraints: ClassVar[list[Any]] = [models.UniqueConstraint(Lower("email"), name="one_user_an_address")]
 
     def __str__(self) -> str:
-        return self.name or self.email
+        return translation.gettext(CLOSED) if self.closed_at is not None else self.name or self.email
+
+    @property
+    def name_in_api(self) -> str:
+        """As `str`, but English, whatever the caller's language."""
+        return CLOSED if self.closed_at is not None else str(self)
 
 
 class BusinessUnit(Row):
@@ -130,6 +141,26 @@ class ApiToken(Row):
     expires_at = models.DateTimeField(null=True)
     last_used_at = models.DateTimeField(null=True)
     revoked_at = models.DateTimeField(null=True)
+
+    @property
+    def scope_titles(self) -> list[str]:
+        return [str(Scope(scope).label) for scope in self.scopes]
+
+
+class IdempotencyKey(Row):
+    """A request that started something, by the key that its sender gave it (`accounts.idempotency`)."""
+
+    user = models.ForeignKey(User, models.CASCADE, related_name="+")
+    token = models.ForeignKey(ApiToken, models.CASCADE, null=True, related_name="+", help_text="null: a session")
+    key = models.CharField(max_length=200)
+    request_sha256 = models.CharField(max_length=64, help_text="of method, path and body")
+    made = models.UUIDField(null=True, help_text="the id of what the request made; null until it has")
+
+    class Meta:
+        indexes: ClassVar[list[Any]] = [models.Index(fields=["created_at"])]
+        constraints: ClassVar[list[Any]] = [
+            models.UniqueConstraint(fields=["user", "token", "key"], nulls_distinct=False, name="one_request_a_key")
+        ]
 
 
 class AuditEntry(Row):

@@ -96,14 +96,27 @@ def require(actor: Actor, team: Team, action: Action) -> None:
     raise PlatformError("core:usage:forbidden", team=team.name, role=role, needed=str(action.role))
 
 
-def audit(actor: Actor, action: str, *, team: Team | None, target: Any = None, **detail: Any) -> AuditEntry:
-    """Notes what a service does, in its transaction."""
+def is_operator(actor: Actor) -> bool:
+    """Of this installation; by a token, one that is good in all teams and may manage."""
+    token = actor.token
+    allowed = token is None or (token.team_id is None and Scope.MANAGE in token.scopes)
+    return allowed and actor.user.is_staff
+
+
+def require_operator(actor: Actor) -> None:
+    """Raises PlatformError (403): that there are quotas is no secret, so it is not a 404."""
+    if not is_operator(actor):
+        raise PlatformError("accounts:usage:operators-only")
+
+
+def audit(actor: Actor | None, action: str, *, team: Team | None, target: Any = None, **detail: Any) -> AuditEntry:
+    """Notes what a service does, in its transaction. `actor` None: a command on the server."""
     return AuditEntry.objects.create(
-        actor=actor.user,
+        actor=actor.user if actor is not None else None,
         team=team,
         action=action,
         object_type=target._meta.label_lower if target is not None else "",
         object_id=target.pk if target is not None and not isinstance(target, User) else None,
-        address=actor.address,
+        address=actor.address if actor is not None else None,
         detail=detail,
     )

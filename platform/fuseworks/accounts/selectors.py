@@ -1,5 +1,4 @@
-"""What the accounts app shows: teams, members, invitations, tokens, the audit log. Each begins with what the actor may
-see."""
+"""What the accounts app shows: teams, members, invitations, tokens. Each begins with what the actor may see."""
 
 from __future__ import annotations
 
@@ -8,12 +7,10 @@ from dataclasses import dataclass
 from django.db.models import Case, Count, IntegerField, Q, QuerySet, Value, When
 from django.utils import timezone
 
-from fuseworks.accounts.models import ApiToken, AuditEntry, BusinessUnit, Invitation, Membership, Role, Team
+from fuseworks.accounts.models import ApiToken, BusinessUnit, Invitation, Membership, Role, Team
 from fuseworks.accounts.permissions import MANAGE, RANK, READ, Actor, require, teams_where
 from fuseworks.core.errors import PlatformError
 from fuseworks.core.lookup import get_or_404
-
-AUDIT_ENTRIES_SHOWN = 100
 
 
 @dataclass(frozen=True)
@@ -97,11 +94,9 @@ def invitation_by_hash(*, sha256: str) -> Invitation:
     return found
 
 
-def audit_log(*, actor: Actor, team: Team) -> QuerySet[AuditEntry]:
-    """The team's last entries, newest first. Owners only: raises PlatformError otherwise."""
-    require(actor, team, MANAGE)
-    found: QuerySet[AuditEntry] = AuditEntry.objects.visible_to(actor).filter(team=team)
-    return found.select_related("actor").order_by("-created_at")[:AUDIT_ENTRIES_SHOWN]
+def teams_by_unit() -> QuerySet[Team]:
+    """All of the installation: for its operators only, who ask `permissions.require_operator` first."""
+    return Team.objects.select_related("business_unit").order_by("business_unit__name", "name")
 
 
 def tokens(*, actor: Actor) -> QuerySet[ApiToken]:

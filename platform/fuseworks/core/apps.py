@@ -1,4 +1,4 @@
-"""The core app; loading it registers the system checks and makes the folder of request bodies."""
+"""The core app; loading it registers the system checks and makes the folder of forms' files."""
 
 from __future__ import annotations
 

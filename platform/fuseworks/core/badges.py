@@ -38,6 +38,7 @@ STATUSES: dict[str, tuple[str, Any]] = {
     "ended": (NEUTRAL, _("ended")),
     "expired": (WARNING, _("expired")),
     "unclaimed": (WARNING, _("unclaimed")),
+    "gave_up": (WARNING, _("gave up")),
     # recipes
     "draft": (NEUTRAL, _("draft")),
     "published": (GOOD, _("published")),
@@ -80,6 +81,8 @@ PURPOSES: dict[str, Any] = {
     "compare": _("compare"),
 }
 
+COMPARED_AS: dict[str, Any] = {"packaged": _("as packaged"), "uploaded": _("as uploaded")}
+
 
 def status(word: Any) -> Any:
     """A status as a word alone, where a badge would be too much."""
@@ -94,6 +97,11 @@ def stage(word: Any) -> Any:
 def purpose(word: Any) -> Any:
     """A run's purpose in the reader's language."""
     return PURPOSES.get(str(word), word)
+
+
+def compared_as(word: Any) -> Any:
+    """What a comparison measured, in the reader's language."""
+    return COMPARED_AS.get(str(word), word)
 
 
 def status_badge(status: Any) -> SafeString:

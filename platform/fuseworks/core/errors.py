@@ -76,7 +76,22 @@ catalogue(
             "This form is out of date, so nothing was done.",
             "Go back, load the page again and send it once more; your browser must take cookies of this site.",
         ),
-        "core:usage:refused": (403, "This is refused: {text}", "Ask an owner of the team."),
+        "core:usage:refused": (
+            403,
+            "This is refused: {text}",
+            "With a token: see on your tokens page what it may do, and in which team. Signed in: load the page again; "
+            "if your role does not allow it, ask an owner of the team.",
+        ),
+        "core:usage:method": (
+            405,
+            "This address does not take that method: {text}",
+            "See docs/api/ for what each address takes.",
+        ),
+        "core:usage:media-type": (
+            415,
+            "A body of this kind is not taken here: {text}",
+            "Send JSON with Content-Type: application/json; a model's file goes to the uploads' address.",
+        ),
         "core:ours:unexpected": (
             500,
             "Something failed in a way Fuseworks did not foresee (reference {reference}).",

@@ -1,12 +1,14 @@
-"""Health checks: small questions to what the site needs, each answered within a second. Not for monitoring of runs.
+"""Health checks: small questions to what the site needs, none of which waits longer than its time-out. Not for
+monitoring of runs.
 
-A check registers itself with `@health_check`; it returns what it saw, or raises `Unhealthy` with the reason.
+A check registers itself with `@health_check`. It returns what it saw; raises `Unhealthy` with the reason when this
+process cannot serve pages, and `Degraded` when it can and something else is wrong: whoever takes a site out of service
+for that only makes it worse.
 """
 
 from __future__ import annotations
 
 import logging
-import shutil
 import socket
 import time
 from collections.abc import Callable
@@ -20,7 +22,10 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import Error as DatabaseFailure
 from django.db import connection
 from django.template.loader import get_template
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
+from fuseworks.core.storage import free_bytes
 from fuseworks.fleet.leadership import is_led
 
 log = logging.getLogger(__name__)
@@ -30,13 +35,20 @@ REACH_TIMEOUT_S = 1.0
 
 
 class Unhealthy(Exception):
-    """What is wrong, for the operator."""
+    """Why this site can serve nobody, for the operator."""
+
+
+class Degraded(Exception):
+    """What is wrong although pages work, for the operator."""
 
 
 @dataclass(frozen=True)
 class Health:
+    """`serves`: whether pages work, as far as this check can tell; one that is not `ok` may serve all the same."""
+
     name: str
     ok: bool
+    serves: bool
     detail: str
     seconds: float
 
@@ -59,21 +71,20 @@ def examine() -> list[Health]:
 
 def _ask(name: str, question: Question) -> Health:
     started = time.perf_counter()
+    ok, serves = True, True
     try:
-        ok, detail = True, question()
-    except Unhealthy as error:
-        ok, detail = False, str(error)
-    return Health(name, ok, detail, time.perf_counter() - started)
+        detail = question()
+    except (Unhealthy, Degraded) as error:
+        ok, serves, detail = False, isinstance(error, Degraded), str(error)
+    return Health(name, ok, serves, detail, time.perf_counter() - started)
 
 
 @health_check
 def disk() -> str:
     """Where uploads and results lie; the folder is made by the first of them."""
-    folder = Path(settings.STORAGE).absolute()
-    there = next(path for path in (folder, *folder.parents) if path.exists())
-    free = shutil.disk_usage(there).free
+    free = free_bytes(Path(settings.STORAGE).absolute())
     if free < FREE_DISK_BYTES:
-        raise Unhealthy(f"only {free >> 20} MiB are free where Fuseworks keeps its files")
+        raise Degraded(f"only {free >> 20} MiB are free where Fuseworks keeps its files")
     return f"{free / (1 << 30):.0f} GiB free"
 
 
@@ -110,13 +121,18 @@ def dispatcher() -> str:
 def broker() -> str:
     """Without it runs stay in the queue; pages still work."""
     if not settings.REDIS_URL:
-        raise Unhealthy("no broker is set (REDIS_URL): runs would stay in the queue")
+        raise Degraded("no broker is set (REDIS_URL): runs would stay in the queue")
     try:
-        with redis.Redis.from_url(settings.REDIS_URL, socket_timeout=REACH_TIMEOUT_S) as client:
+        with redis.Redis.from_url(
+            settings.REDIS_URL,
+            socket_timeout=REACH_TIMEOUT_S,
+            socket_connect_timeout=REACH_TIMEOUT_S,
+            retry=Retry(NoBackoff(), 0),  # by itself the client tries again, with pauses of seconds
+        ) as client:
             client.ping()
     except (redis.RedisError, ValueError) as error:  # ValueError: an address that is none
         log.error("the broker does not answer: %s", error)
-        raise Unhealthy("the broker does not answer: runs stay in the queue") from error
+        raise Degraded("the broker does not answer: runs stay in the queue") from error
     return "answers"
 
 

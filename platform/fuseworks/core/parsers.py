@@ -18,10 +18,12 @@ class BoundedJSONParser(BaseParser):
     media_type = "application/json"
 
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
-        view = (parser_context or {}).get("view")
-        limit_bytes = getattr(view, "max_body_bytes", settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
-        body = stream.read(limit_bytes + 1)
-        if len(body) > limit_bytes:
+        context = parser_context or {}
+        limit_bytes = getattr(context.get("view"), "max_body_bytes", settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+        announced = context["request"].META.get("CONTENT_LENGTH") or "" if "request" in context else ""
+        is_too_large = announced.isdecimal() and int(announced) > limit_bytes  # and is not read at all
+        body = b"" if is_too_large else stream.read(limit_bytes + 1)
+        if is_too_large or len(body) > limit_bytes:
             raise PlatformError("core:usage:body-too-large", limit_bytes=limit_bytes)
         try:
             return json.loads(body)

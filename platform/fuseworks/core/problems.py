@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from typing import Any
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
@@ -93,8 +93,10 @@ def _as_platform_error(exception: Exception) -> PlatformError:
 class _Other(PlatformError):
     """DRF's own errors (method, media type, rate, parser), with DRF's own status."""
 
+    IDS: ClassVar[dict[int, str]] = {405: "core:usage:method", 415: "core:usage:media-type"}
+
     def __init__(self, exception: exceptions.APIException) -> None:
-        super().__init__("core:usage:invalid", text=str(exception.detail))
+        super().__init__(self.IDS.get(exception.status_code, "core:usage:invalid"), text=str(exception.detail))
         self._status = exception.status_code
 
     @property

@@ -11,7 +11,7 @@ from fuseworks.accounts.permissions import READ, UPLOAD, Actor, teams_where
 from fuseworks.recipes.models import RecipeVersion
 from fuseworks.recipes.selectors import CatalogQuery, catalog
 from fuseworks.registry.models import Model
-from fuseworks.runs.models import TERMINAL, Purpose, Run, Status
+from fuseworks.runs.models import RESULT_BODY, TERMINAL, Purpose, Run, Status
 
 SHOWN_ACTIVE = 10
 SHOWN_FINISHED = 8
@@ -46,7 +46,7 @@ class Dashboard:
 def work(*, actor: Actor) -> Work:
     """Running runs before queued ones, each oldest first; then what ended last. Inspections count while they run and
     when they fail: one that succeeded is no result."""
-    runs = Run.objects.visible_to(actor).select_related(*_RUN_RELATED)
+    runs = Run.objects.visible_to(actor).select_related(*_RUN_RELATED).defer(*RESULT_BODY)
     active = runs.filter(status__in=[Status.RUNNING, Status.QUEUED])
     running_first = Case(When(status=Status.RUNNING, then=Value(0)), default=Value(1))
     finished = runs.filter(status__in=TERMINAL).exclude(purpose=Purpose.INSPECT, status=Status.SUCCEEDED)

@@ -6,6 +6,8 @@ Each file has a key of its own, never derived from its content: deleting one can
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
 import logging
 import os
@@ -27,6 +29,7 @@ from django.utils.http import content_disposition_header
 from fuseworks.core.errors import PlatformError
 
 BLOCK_BYTES = 1 << 20
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 # What a browser may do with a file that a stranger wrote, should it ever be shown: nothing.
 CONTENT_SECURITY_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"
 log = logging.getLogger(__name__)
@@ -59,18 +62,55 @@ class SharedFolder(FileSystemStorage):
     def location(self) -> str:  # type: ignore[override]
         return os.path.abspath(self.base_location)
 
+    def _save(self, name: str, content: Any) -> str:
+        saved: str = super()._save(name, content)  # type: ignore[misc]
+        self._settle(Path(self.path(saved)))
+        return saved
+
+    def _settle(self, path: Path) -> None:
+        """On the disk before the row that names it is: a power cut after the commit must not take the bytes."""
+        for one in (path, path.parent, path.parent.parent):  # the folder of a prefix may be new, too
+            descriptor = os.open(one, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
     def link(self, path: Path, key: str) -> None:
         """Takes in a file of this machine without copying it, where the file system can."""
         target = Path(self.path(key))
         target.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
         try:
-            os.link(path, target)
-        except FileNotFoundError:
+            try:
+                os.link(path, target)
+            except FileNotFoundError:
+                raise
+            except OSError:  # another file system, or one without links
+                shutil.copyfile(path, target)
+            target.chmod(0o640)
+            os.utime(target)  # a link is as old as its file, and what is old and unknown gets cleaned away
+            self._settle(target)
+        except OSError:
+            target.unlink(missing_ok=True)  # half a copy, on a disk that is full
             raise
-        except OSError:  # another file system, or one without links
-            shutil.copyfile(path, target)
-        target.chmod(0o640)
-        os.utime(target)  # a link is as old as its file, and what is old and unknown gets cleaned away
+
+
+@contextlib.contextmanager
+def refused_when_full(id_: str) -> Iterator[None]:
+    """Raises PlatformError(`id_`) where the system says that the disk, or somebody's share of it, is full."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        log.error("the storage is full: %s", error)
+        raise PlatformError(id_) from error
+
+
+def free_bytes(folder: Path) -> int:
+    """On the disk of a folder, which need not be there yet."""
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    return shutil.disk_usage(there).free
 
 
 def store(stream: Readable, *, prefix: str) -> Stored:
@@ -114,7 +154,8 @@ def stored_keys(prefix: str) -> Iterator[tuple[str, datetime]]:
         return
     for name in default_storage.listdir(prefix)[1]:
         key = f"{prefix}/{name}"
-        yield key, default_storage.get_modified_time(key)
+        with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
+            yield key, default_storage.get_modified_time(key)
 
 
 def serve(key: str, *, filename: str, content_type: str, size: int) -> FileResponse:

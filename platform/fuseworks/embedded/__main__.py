@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from fuseworks.embedded.children import ServerFailed
-from fuseworks.embedded.demo import run_demo
+from fuseworks.embedded.demo import NoSampleTeams, run_demo
 from fuseworks.embedded.installation import AlreadyRunning, Installation
 from fuseworks.embedded.supervisor import ChildEnded, Supervisor
 
@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
     except ChildEnded as ended:
         print(f"\n==> {ended}", file=sys.stderr, flush=True)
         return OURS
-    except (ServerFailed, AlreadyRunning) as error:
+    except (ServerFailed, AlreadyRunning, NoSampleTeams) as error:
         print(f"==> {error}", file=sys.stderr, flush=True)
         return OURS
     finally:

@@ -47,6 +47,7 @@ class Installation:
         self.logs = folder / "logs"
         self.postgres = None if "DATABASE_URL" in os.environ else Postgres(folder / "postgres")
         self.valkey: Valkey | None = None
+        self.has_samples = False
         self._lock: Any = None
 
     def hold(self) -> None:
@@ -135,14 +136,19 @@ class Installation:
         if self.postgres is not None:
             self.postgres.ensure_database(DATABASE)
         self.manage("migrate", "--no-input")
-        self.manage("samples", "--file", str(self.folder / "sign-in.json"))
+        said = self.manage("samples", "--file", str(self.sign_in_file))
+        self.has_samples = said.splitlines()[-1:] == ["sample teams"]
+
+    @property
+    def sign_in_file(self) -> Path:
+        return self.folder / "sign-in.json"
 
     def sign_in(self) -> dict[str, Any]:
-        """What `manage.py samples` left: people with their passwords, and the API token of the demo."""
-        try:
-            known: dict[str, Any] = json.loads((self.folder / "sign-in.json").read_text())
-        except FileNotFoundError:
+        """What `manage.py samples` left: people with their passwords, and the API token of the demo. Empty for a
+        database that has no sample teams, or whose file is lost."""
+        if not self.has_samples:
             return {}
+        known: dict[str, Any] = json.loads(self.sign_in_file.read_text())
         return known
 
     def how_to_sign_in(self) -> str:

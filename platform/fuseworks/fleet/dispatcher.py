@@ -11,14 +11,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
 from typing import Any
 
 import psycopg
 from django.db import InterfaceError, OperationalError, connections
-from django.utils import timezone
 from psycopg import sql
 
+from fuseworks.fleet.cleaning import DailyClean
 from fuseworks.fleet.dispatching import Send, dispatch
 from fuseworks.fleet.leadership import LOCK
 from fuseworks.fleet.sender import BrokerDown
@@ -27,7 +26,6 @@ from fuseworks.runs.services import reap
 
 WAKE_AT_LEAST_S = 1.0
 LONGEST_PAUSE_S = 30.0
-CLEAN_EVERY = timedelta(days=1)
 DATABASE_TROUBLE = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)
 log = logging.getLogger(__name__)
 
@@ -53,14 +51,14 @@ class Pause:
 
 
 class Dispatcher:
-    """`run` returns after `stop`, within a second or so. `clean` is called once a day; `on_lead` is told whether
-    it leads or stands by."""
+    """`run` returns after `stop`, within a second or so. `clean` is called once a day, in a thread of its own, while it
+    leads; `on_lead` is told whether it leads or stands by."""
 
     def __init__(self, send: Send, clean: Callable[[], Any], *, on_lead: Callable[[bool], None]) -> None:
-        self._send, self._clean, self._on_lead = send, clean, on_lead
+        self._send, self._on_lead = send, on_lead
+        self._daily = DailyClean(clean)
         self._stopping = threading.Event()
         self._broker, self._database = Pause(), Pause()
-        self._cleaned_at: datetime | None = None
 
     def stop(self, *_: Any) -> None:
         """May be a signal's handler."""
@@ -107,10 +105,10 @@ class Dispatcher:
     def _pass(self) -> None:
         try:
             reap()
+            self._daily.when_due()
             if self._broker.is_over():
                 dispatch(send=self._send)
                 self._broker.reset()
-            self._clean_daily()
         except BrokerDown as error:
             seconds = self._broker.failed()
             log.warning("the broker does not answer; trying again in %.1f s: %s", seconds, error)
@@ -118,13 +116,6 @@ class Dispatcher:
             raise
         except Exception:
             log.exception("a pass failed; the next one begins anew")
-
-    def _clean_daily(self) -> None:
-        now = timezone.now()
-        if self._cleaned_at is not None and now - self._cleaned_at < CLEAN_EVERY:
-            return
-        self._cleaned_at = now  # first: what fails is tried again tomorrow, not each second
-        log.info("cleaned: %s", self._clean())
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -18,6 +18,7 @@ from fuseworks.accounts.permissions import Actor
 from fuseworks.fleet.fair_share import Load, Waiting, fair_order
 from fuseworks.fleet.models import Worker
 from fuseworks.runs.models import OPEN, Attempt, AttemptState, Purpose, Run, Status
+from fuseworks.runs.services.attempts import IN_VAIN
 
 BEATS_MISSED = 3
 # A run that its worker gave back is not sent again at once: the same worker is free now, and would give it back again.
@@ -53,7 +54,7 @@ def free_workers(*, now: datetime) -> dict[str, int]:
 
 
 def waiting(*, target: str, now: datetime) -> list[Waiting]:
-    """Queued runs that no message is on its way for."""
+    """Queued runs that no message is on its way for, but those whose last messages nobody took up, for a while."""
     sent = Attempt.objects.filter(run=OuterRef("pk"), state__in=OPEN)
     given_up = Attempt.objects.filter(
         run=OuterRef("pk"), state=AttemptState.GAVE_UP, ended_at__gt=now - AFTER_GIVING_UP
@@ -62,6 +63,7 @@ def waiting(*, target: str, now: datetime) -> list[Waiting]:
         Run.objects.filter(status=Status.QUEUED, target=target, cancel_requested_at=None)
         .exclude(Exists(sent))
         .exclude(Exists(given_up))
+        .filter(Q(send_after=None) | Q(send_after__lte=now))
         .values_list("pk", "team_id", "team__business_unit_id", "purpose", "created_at")
     )
     return [Waiting(pk, team, unit, purpose == Purpose.INSPECT, at) for pk, team, unit, purpose, at in rows]
@@ -74,14 +76,19 @@ def load(*, target: str) -> Load:
 
 @dataclass(frozen=True)
 class QueuePlace:
-    """Of a queued run. `position` 0 is the next one; `waits_for` is `worker`, `turn` or `claim`."""
+    """Of a queued run. `position` 0 is the next one; `waits_for` is `worker`, `turn`, `claim`, or `link`: it was sent
+    `sent_in_vain` times, three at least."""
 
     position: int
     workers: int
     waits_for: str
+    sent_in_vain: int = 0
 
     @property
     def reason(self) -> str:
+        if self.waits_for == "link":
+            said = _("Sent %(count)s times, and no worker took it: look at the workers' link to the broker.")
+            return str(said % {"count": self.sent_in_vain})
         if self.waits_for == "claim":
             return str(_("Sent to a worker, which has not begun yet."))
         if self.waits_for == "worker":
@@ -99,6 +106,8 @@ def queue_place(*, run: Run, now: datetime | None = None) -> QueuePlace | None:
         return None
     now = now or timezone.now()
     workers = workers_alive(now=now).filter(target=run.target).count()
+    if workers and run.unclaimed >= IN_VAIN:
+        return QueuePlace(0, workers, "link", run.unclaimed)
     if Attempt.objects.filter(run=run, state=AttemptState.SENT).exists():
         return QueuePlace(0, workers, "claim" if workers else "worker")
     ahead = 0
@@ -148,24 +157,28 @@ def _view(
 
 @dataclass(frozen=True)
 class Queue:
-    """Of one target. `waiting` counts runs of all teams."""
+    """Of one target. `waiting` counts runs of all teams; `in_vain` those of them that were sent IN_VAIN times or more,
+    and that no worker took up."""
 
     target: str
     waiting: int
     running: int
     workers: int
     free: int
+    in_vain: int
 
 
 def queues(*, now: datetime | None = None) -> list[Queue]:
     """Of every target that a living worker serves or a run waits for."""
     now = now or timezone.now()
     workers = Counter(workers_alive(now=now).values_list("target", flat=True))
-    queued = Counter(Run.objects.filter(status=Status.QUEUED).values_list("target", flat=True))
+    waits = Run.objects.filter(status=Status.QUEUED)
+    queued = Counter(waits.values_list("target", flat=True))
+    in_vain = Counter(waits.filter(unclaimed__gte=IN_VAIN).values_list("target", flat=True))
     running = Counter(Run.objects.filter(status=Status.RUNNING).values_list("target", flat=True))
     free = free_workers(now=now)
     targets = sorted(set(workers) | set(queued) | set(running))
-    return [Queue(t, queued[t], running[t], workers[t], free.get(t, 0)) for t in targets]
+    return [Queue(t, queued[t], running[t], workers[t], free.get(t, 0), in_vain[t]) for t in targets]
 
 
 def targets_served(*, now: datetime | None = None) -> list[str]:

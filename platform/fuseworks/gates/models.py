@@ -9,7 +9,8 @@ from fuseworks.runs.models import Run
 
 
 class Outcome(models.TextChoices):
-    """`pass`: the interval's upper end is at most the limit; `fail`: its lower end is above it; else cannot tell."""
+    """`pass`: the interval's upper end is at most the limit; `fail`: its lower end is above it; else cannot tell, also
+    where the version before cannot be packaged any more. `no_result`: the run's status says whose fault that is."""
 
     PENDING = "pending"
     PASS = "pass"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fuseworks.gates.models import GateCheck, Outcome
-from fuseworks.gates.rules import outcome_of
+from fuseworks.gates.rules import outcome_of, outcome_without_figures
 from fuseworks.results.sides import sides
 from fuseworks.runs.models import Run, Status
 from optimizer.result import Result
@@ -22,10 +22,12 @@ def gate_settle(*, run: Run, result: Result | None) -> None:
 def _settled(check: GateCheck, run: Run, result: Result | None) -> dict[str, Any]:
     seen = sides(run, result) if result is not None and run.status == Status.SUCCEEDED else None
     if seen is None:
-        return {"outcome": Outcome.NO_RESULT}
+        return {"outcome": outcome_without_figures(result)}
     ratio = seen.latency_ratio
     return {
-        "outcome": outcome_of(ratio.low, ratio.high, check.max_latency_ratio),
+        "outcome": Outcome.CANNOT_TELL
+        if seen.comparison.reason is not None
+        else outcome_of(ratio.low, ratio.high, check.max_latency_ratio),
         "latency_ratio": ratio.value,
         "latency_ratio_low": ratio.low,
         "latency_ratio_high": ratio.high,

@@ -47,6 +47,11 @@ catalogue(
             "{name} {version} is {state}, not published.",
             "Publish it first, or choose another version.",
         ),
+        "recipes:usage:not-deprecated": (
+            409,
+            "{name} {version} is {state}, not deprecated.",
+            "Load its page again: it shows how it stands now.",
+        ),
         "recipes:usage:visibility": (
             400,
             "{visibility} is no visibility: team, unit or company.",

@@ -17,10 +17,10 @@ from fuseworks.runs.models import Run
 
 
 class Visibility(models.TextChoices):
-    """Who may find a published recipe."""
+    """Who may find a published recipe, the narrowest first."""
 
     TEAM = "team", _("Team")
-    UNIT = "unit", _("Unit")
+    UNIT = "unit", _("Business unit")
     COMPANY = "company", _("Company")
 
 

@@ -34,8 +34,16 @@ def recipes_visible_to(actor: Actor) -> QuerySet[Recipe]:
 
 
 def recipe_versions_visible_to(actor: Actor) -> QuerySet[RecipeVersion]:
-    """Drafts of one's teams; what is published or deprecated, as far as its visibility reaches."""
-    teams = teams_where(actor, READ)
+    return _visible_in(teams_where(actor, READ))
+
+
+def seen_by_all_of(team: Team) -> QuerySet[RecipeVersion]:
+    """Those that every member of the team may see, whatever other teams he is in."""
+    return _visible_in(Team.objects.filter(pk=team.pk))
+
+
+def _visible_in(teams: QuerySet[Team]) -> QuerySet[RecipeVersion]:
+    """Drafts of these teams; what is published or deprecated, as far as its visibility reaches."""
     units = Team.objects.filter(pk__in=teams).values("business_unit")
     shared = Q(recipe__visibility=Visibility.COMPANY) | Q(
         recipe__visibility=Visibility.UNIT, recipe__team__business_unit__in=units
@@ -45,6 +53,21 @@ def recipe_versions_visible_to(actor: Actor) -> QuerySet[RecipeVersion]:
     return RecipeVersion.objects.filter(
         Q(recipe__team__in=teams) | (shared & ~Q(state=RecipeState.DRAFT))
     ).select_related("recipe__team__business_unit")
+
+
+def reaches(*, recipe: Recipe, but: RecipeVersion) -> list[Visibility]:
+    """As far as `but`, a draft of it, can be published, the narrowest first: never less far than the recipe reaches by
+    versions that are or were published."""
+    known = recipe.versions.exclude(pk=but.pk).exclude(state=RecipeState.DRAFT).exists()
+    return list(Visibility)[list(Visibility).index(Visibility(recipe.visibility)) if known else 0 :]
+
+
+def applied_visible(*, actor: Actor, run: Run) -> RecipeVersion | None:
+    """The recipe that a run replays, when the reader may see it: who may find it can have been narrowed since the run
+    was started. Nothing else may show `run.recipe_version` to a reader."""
+    if run.recipe_version_id is None:
+        return None
+    return recipe_versions_visible_to(actor).filter(pk=run.recipe_version_id).first()
 
 
 @dataclass(frozen=True)
@@ -185,7 +208,7 @@ def matches(*, actor: Actor, version: ModelVersion) -> list[Match]:
         return []
     rewrites = [Rewrite.model_validate(r) for r in result.document.get("rewrites") or []]
     workload = result.document.get("workload") or {}
-    published = recipe_versions_visible_to(actor).filter(
+    published = seen_by_all_of(version.model.team).filter(
         state=RecipeState.PUBLISHED, target_kind=result.run.target.partition(":")[0], mode=workload.get("mode", "")
     )
     found = []

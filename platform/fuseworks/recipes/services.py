@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.contrib.postgres.search import SearchVector
 from django.db import IntegrityError, transaction
@@ -15,6 +15,7 @@ from fuseworks.accounts.permissions import PUBLISH_COMPANY, PUBLISH_RECIPE, SAVE
 from fuseworks.core.errors import PlatformError
 from fuseworks.recipes.documents import fields_of, plan_digest, read, with_metadata
 from fuseworks.recipes.models import Evidence, Recipe, RecipeState, RecipeVersion, Visibility
+from fuseworks.recipes.selectors import reaches
 from fuseworks.results.models import RunResult
 from fuseworks.runs.models import Run
 from optimizer.recipe.document import Recipe as Document
@@ -26,7 +27,6 @@ EVIDENT = {
     "replay:user:precision": "refused",
     "replay:user:not-accepted": "failed",
 }
-REACH = [Visibility.TEAM, Visibility.UNIT, Visibility.COMPANY]
 
 
 @transaction.atomic
@@ -55,7 +55,12 @@ def recipe_save(
     return saved
 
 
-def recipe_save_from_run(*, actor: Actor, run: Run) -> RecipeVersion:
+class Saved(NamedTuple):
+    version: RecipeVersion
+    is_new: bool  # else a version with these steps, of whatever state, was there
+
+
+def recipe_save_from_run(*, actor: Actor, run: Run) -> Saved:
     """A draft of what a run found, with the run as its first evidence. The version's number rises by itself.
 
     When the team's recipe of that name has a version with the very same steps, the run becomes evidence of it.
@@ -72,17 +77,17 @@ def recipe_save_from_run(*, actor: Actor, run: Run) -> RecipeVersion:
     taken = RecipeVersion.objects.filter(recipe__team=run.team, recipe__name=name)
     saved_already = taken.filter(source_run=run).first()
     if saved_already is not None:
-        return saved_already
+        return Saved(saved_already, is_new=False)
     same_plan = taken.filter(plan_digest=plan_digest(document)).order_by("-created_at").first()
     if same_plan is not None:  # found again: more evidence, and no new version of the same steps
         _evidence(same_plan, run, Result.model_validate(result.document), document)
-        return same_plan
+        return Saved(same_plan, is_new=False)
     if taken.exists():
         document = with_metadata(document, version=_next_minor([v.version for v in taken]))
     with transaction.atomic():
         saved = recipe_save(actor=actor, team=run.team, document=document, source_run=run)
         _evidence(saved, run, Result.model_validate(result.document), saved.document)
-    return saved
+    return Saved(saved, is_new=True)
 
 
 def recipe_derive(*, actor: Actor, recipe_version: RecipeVersion, team: Team) -> RecipeVersion:
@@ -136,26 +141,27 @@ def version_publish(
     """From now on the document never changes. Maintainers publish to their team and unit, owners to the company.
 
     `digest`: of the document that was looked at; refused when the draft was edited since. Publishing never narrows who
-    may find the recipe: `visibility_change` does.
+    may find the recipe, `visibility_change` does: so a further version of one for the company needs an owner too.
     """
     if visibility not in Visibility.values:
         raise PlatformError("recipes:usage:visibility", place="visibility", visibility=visibility)
-    recipe = recipe_version.recipe
-    require(actor, recipe.team, PUBLISH_COMPANY if visibility == Visibility.COMPANY else PUBLISH_RECIPE)
+    require(actor, recipe_version.recipe.team, PUBLISH_RECIPE)
     locked = RecipeVersion.objects.select_for_update().select_related("recipe").get(pk=recipe_version.pk)
     _require_draft(locked)
     if digest is not None and digest != locked.digest:
         raise PlatformError("recipes:usage:edited", place="digest", **_named(locked))
+    recipe = Recipe.objects.select_for_update(of=("self",)).select_related("team").get(pk=locked.recipe_id)
+    possible = reaches(recipe=recipe, but=locked)
+    reach = visibility if visibility in possible else possible[0]
+    if reach == Visibility.COMPANY:
+        require(actor, recipe.team, PUBLISH_COMPANY)
     now = timezone.now()
     RecipeVersion.objects.filter(pk=locked.pk).update(
         state=RecipeState.PUBLISHED, published_at=now, published_by=actor.user, updated_at=now
     )
+    Recipe.objects.filter(pk=recipe.pk).update(visibility=reach)
     recipe_version.refresh_from_db()
-    before = Recipe.objects.select_for_update().get(pk=recipe.pk).visibility
-    first = not recipe.versions.exclude(pk=locked.pk).exclude(state=RecipeState.DRAFT).exists()
-    if first or REACH.index(Visibility(visibility)) > REACH.index(Visibility(before)):
-        Recipe.objects.filter(pk=recipe.pk).update(visibility=visibility)
-    audit(actor, "recipe.publish", team=recipe.team, target=recipe_version, name=recipe.name, visibility=visibility)
+    audit(actor, "recipe.publish", team=recipe.team, target=recipe_version, name=recipe.name, visibility=reach)
     return recipe_version
 
 
@@ -183,6 +189,22 @@ def version_deprecate(*, actor: Actor, recipe_version: RecipeVersion, reason: st
     if changed != 1:
         raise PlatformError("recipes:usage:not-published", **_named(recipe_version))
     audit(actor, "recipe.deprecate", team=team, target=recipe_version, reason=reason)
+    return recipe_version
+
+
+@transaction.atomic
+def version_undeprecate(*, actor: Actor, recipe_version: RecipeVersion) -> RecipeVersion:
+    """The undo of `version_deprecate`: it is published as before, and the catalog offers it to whom it did."""
+    team = recipe_version.recipe.team
+    require(actor, team, PUBLISH_RECIPE)
+    reason = recipe_version.deprecation_reason
+    changed = RecipeVersion.objects.filter(pk=recipe_version.pk, state=RecipeState.DEPRECATED).update(
+        state=RecipeState.PUBLISHED, deprecated_at=None, deprecation_reason="", updated_at=timezone.now()
+    )
+    recipe_version.refresh_from_db()
+    if changed != 1:
+        raise PlatformError("recipes:usage:not-deprecated", **_named(recipe_version))
+    audit(actor, "recipe.undeprecate", team=team, target=recipe_version, reason=reason)
     return recipe_version
 
 

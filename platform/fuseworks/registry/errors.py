@@ -3,36 +3,17 @@
 from __future__ import annotations
 
 from fuseworks.core.errors import catalogue
-
-EXPORT = 'torch.export.save(torch.export.export(model.eval(), example_inputs), "model.pt2")'
-MODULE = "or write a model.py with `class Model(torch.nn.Module)` and `get_inputs()`"
+from optimizer.uploads import refusals
 
 catalogue(
     {
         # ---- the file itself --------------------------------------------------------------------------------------
-        "registry:user:empty": (422, "The file is empty.", "Export the model again and upload the whole file."),
-        "registry:user:foreign": (422, "This is {what}, which Fuseworks does not read.", "{remedy}"),
-        "registry:user:unknown-format": (
-            422,
-            "The file is none of .pt2, .py, .zip with a model.py, .onnx: {text}",
-            f"From PyTorch: `{EXPORT}`, {MODULE}. Anything else: export it to ONNX.",
-        ),
-        "registry:user:wrong-suffix": (
-            422,
-            "The file is named {suffix} but holds {what}.",
-            "Give it the suffix of what it is: .pt2, .py, .zip or .onnx.",
-        ),
-        "registry:user:bad-zip": (
-            422,
-            "The zip archive is not acceptable: {text}",
-            "Zip the folder anew with plain files only: `zip -r model.zip model.py weights.safetensors`.",
-        ),
-        "registry:user:bad-zip-content": (
-            422,
-            "The zip holds no model that can be read: {text}",
-            "It holds `model.py` (and, if wanted, `weights.safetensors`, `workload.yaml`, `samples.safetensors` and "
-            "further .py modules), or one `model.onnx` with its external data.",
-        ),
+        "registry:user:empty": (422, *refusals.EMPTY),
+        "registry:user:foreign": (422, *refusals.FOREIGN),
+        "registry:user:unknown-format": (422, *refusals.UNKNOWN),
+        "registry:user:wrong-suffix": (422, *refusals.WRONG_SUFFIX),
+        "registry:user:bad-zip": (422, *refusals.BAD_ZIP),
+        "registry:user:bad-zip-content": (422, *refusals.BAD_ZIP_CONTENT),
         "registry:user:checksum": (
             422,
             "What arrived has the SHA-256 {found}, not {expected} as announced.",

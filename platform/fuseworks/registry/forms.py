@@ -6,19 +6,23 @@ from typing import Any
 
 from django import forms
 from django.conf import settings
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from fuseworks.accounts.models import Team
 from fuseworks.accounts.permissions import Actor
 from fuseworks.fleet.manifests import Manifest
 from fuseworks.fleet.models import Worker
-from fuseworks.registry import formats
+from fuseworks.fleet.selectors import workers_alive
 from fuseworks.registry.models import Family, Model, ModelVersion
 from fuseworks.registry.selectors import comparable_versions, teams_to_upload
+from fuseworks.runs.models import CompareAs
 from optimizer.spec import Policy
+from optimizer.uploads.formats import ACCEPTED
 
 PRECISIONS = (("float32", "float32"), ("bfloat16", "bfloat16"))
 DEFAULTS = Policy()
+SHOWN_VERSIONS = 30
 
 
 # Family's own labels are not translated.
@@ -92,7 +96,7 @@ class RunForm(forms.Form):
 
     def __init__(self, data: Any = None, *, prefix: str | None = None) -> None:
         super().__init__(data, prefix=prefix)
-        workers = list(Worker.objects.filter(stopped_at=None))
+        workers = list(workers_alive(now=timezone.now()))
         targets = sorted({"cpu", *(worker.target for worker in workers)})
         self._choose("target", [(target, target) for target in targets])
         self._choose("backends", [(name, name) for name in sorted(_backends(workers))])
@@ -127,6 +131,19 @@ class CompareForm(forms.Form):
     """Another version of the team, to be measured side by side with this one."""
 
     against = forms.ModelChoiceField(queryset=ModelVersion.objects.none(), label=_("Version before"))
+    compare_as = forms.ChoiceField(
+        label=_("What is measured"),
+        required=False,
+        choices=(
+            (CompareAs.AUTO, _("as packaged, where the version before has a package")),
+            (CompareAs.PACKAGED, _("as packaged")),
+            (CompareAs.UPLOADED, _("as uploaded")),
+        ),
+        help_text=_(
+            "As packaged: both are built by the steps of the latest run of the version before that left a package. "
+            "As uploaded: each runs as its own framework runs it."
+        ),
+    )
     budget_s = forms.FloatField(label=_("Time budget (seconds of work)"), min_value=1, initial=int(DEFAULTS.budget_s))
 
     def __init__(self, data: Any = None, *, version: ModelVersion) -> None:
@@ -134,6 +151,8 @@ class CompareForm(forms.Form):
         field = self.fields["against"]
         assert isinstance(field, forms.ModelChoiceField)
         field.queryset = comparable_versions(version=version)
+        # CI uploads a version a commit: the list ends somewhere, what may be chosen does not
+        field.choices = [("", "---------"), *((one.pk, str(one)) for one in field.queryset[:SHOWN_VERSIONS])]
         _dress(self)
 
 
@@ -159,7 +178,7 @@ class UploadForm(forms.Form):
             field.queryset = queryset
             if name == "team" and teams.count() == 1:
                 field.empty_label = None
-        self.fields["file"].widget.attrs["accept"] = ",".join(formats.ACCEPTED)
+        self.fields["file"].widget.attrs["accept"] = ",".join(ACCEPTED)
         _dress(self)
 
     def clean(self) -> dict[str, Any]:

@@ -7,11 +7,9 @@ a second writer out, in this process or another one.
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import hashlib
 import os
-import shutil
 from collections.abc import Iterator
 from io import BufferedRandom
 from pathlib import Path
@@ -21,6 +19,7 @@ from django.conf import settings
 from django.http.request import UnreadablePostError
 
 from fuseworks.core.errors import PlatformError
+from fuseworks.core.storage import free_bytes, refused_when_full
 from fuseworks.registry.models import Upload
 
 BLOCK_BYTES = 1 << 20
@@ -48,9 +47,10 @@ def path_of(upload: Upload) -> Path:
 
 def create(upload: Upload) -> None:
     """Raises PlatformError (`registry:ours:disk-full`) when the announced bytes would leave no room."""
-    if shutil.disk_usage(folder()).free < upload.length_bytes + KEPT_FREE_BYTES:
+    if free_bytes(folder()) < upload.length_bytes + KEPT_FREE_BYTES:
         raise PlatformError("registry:ours:disk-full")
-    path_of(upload).touch(mode=0o600)
+    with refused_when_full("registry:ours:disk-full"):
+        path_of(upload).touch(mode=0o600)
 
 
 def remove(upload: Upload) -> None:
@@ -86,7 +86,7 @@ def receive(file: BufferedRandom, stream: Readable, length_bytes: int, *hashes: 
     """Appends at most `length_bytes` of the stream; fewer when its sender goes away. Safe on the disk on return."""
     received_bytes = 0
     file.seek(0, os.SEEK_END)
-    try:
+    with refused_when_full("registry:ours:disk-full"):
         while received_bytes < length_bytes:
             try:
                 block = stream.read(min(BLOCK_BYTES, length_bytes - received_bytes))
@@ -100,10 +100,6 @@ def receive(file: BufferedRandom, stream: Readable, length_bytes: int, *hashes: 
                 hash_.update(block)
         file.flush()
         os.fsync(file.fileno())
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        raise PlatformError("registry:ours:disk-full") from error
     return received_bytes
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from django.conf import settings
-from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 
 from fuseworks.accounts.models import Team
 from fuseworks.accounts.permissions import READ, UPLOAD, Actor, teams_where
 from fuseworks.core.lookup import get_or_404
 from fuseworks.registry.models import Model, ModelVersion, Upload, Workload
 from fuseworks.results.models import RunResult
-from fuseworks.runs.models import Artifact, Purpose, Run
+from fuseworks.runs.models import RESULT_BODY, Purpose, Run
 
 JUDGING = (Purpose.OPTIMIZE, Purpose.REPLAY)
 
@@ -95,6 +94,7 @@ def comparable_versions(*, version: ModelVersion) -> QuerySet[ModelVersion]:
         ModelVersion.objects.filter(model__team=version.model.team, deleted_at=None)
         .exclude(pk=version.pk)
         .select_related("model")
+        .defer("inspection")
         .annotate(is_same_model=Exists(same_model))
         .order_by("-is_same_model", "model__name", "-number")
     )
@@ -102,7 +102,7 @@ def comparable_versions(*, version: ModelVersion) -> QuerySet[ModelVersion]:
 
 def runs_of(*, actor: Actor, model: Model) -> QuerySet[Run]:
     runs = Run.objects.visible_to(actor).filter(version__model=model)
-    return runs.select_related("version", "created_by", "result").order_by("-created_at")
+    return runs.select_related("version", "created_by", "result").defer(*RESULT_BODY).order_by("-created_at")
 
 
 def inspect_run(*, version: ModelVersion) -> Run | None:
@@ -127,17 +127,3 @@ def open_uploads(*, actor: Actor) -> QuerySet[Upload]:
     """The actor's own that are not complete."""
     uploads = Upload.objects.visible_to(actor).filter(created_by=actor.user, version=None)
     return uploads.select_related("team", "model").order_by("-created_at")
-
-
-def stored_bytes(*, team: Team) -> int:
-    """What counts against the team's quota: the files of its versions, those that its runs left, and what its open
-    uploads have announced."""
-    versions = ModelVersion.objects.filter(model__team=team, deleted_at=None)
-    stored = versions.aggregate(total=Sum("size_bytes"))["total"] or 0
-    announced = Upload.objects.filter(team=team, version=None).aggregate(total=Sum("length_bytes"))["total"] or 0
-    left = Artifact.objects.filter(run__team=team).aggregate(total=Sum("size_bytes"))["total"] or 0
-    return int(stored + left + announced)
-
-
-def quota_bytes(*, team: Team) -> int:
-    return team.quota_bytes if team.quota_bytes is not None else int(settings.TEAM_QUOTA_BYTES)

@@ -240,7 +240,7 @@ def _fill(base: Mapping[str, Any]) -> dict[str, str]:
     for name in LIMITS:
         fields[f"limits-{name}"] = _list((base.get("limits") or {}).get(name))
     for precision in PRECISIONS:
-        fields[f"precisions-{precision}"] = "on" if precision in base.get("precisions", ["float32"]) else ""
+        fields[f"precisions-{precision}"] = "on" if precision in (base.get("precisions") or PRECISIONS) else ""
     contracts = base.get("contracts") or []
     fields["contracts"] = "\n".join(_list(contract["same_over_batch"]) for contract in contracts)
     return fields

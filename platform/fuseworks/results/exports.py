@@ -6,7 +6,9 @@ import csv
 import io
 from typing import Any
 
+from fuseworks.core.exporting import cell
 from fuseworks.registry.models import ModelVersion
+from fuseworks.results import operation_exports
 from fuseworks.results.models import RunResult
 from fuseworks.results.reading.headline import as_deployed, equal_settings, over_best_peer
 from fuseworks.results.reading.tables import candidates
@@ -14,6 +16,21 @@ from fuseworks.results.sides import Ratio, sides
 from fuseworks.runs.models import Run
 from optimizer.result import Comparison, Result
 
+PERFORMANCE = (
+    "median_ms",
+    "mean_ms",
+    "p90_ms",
+    "p99_ms",
+    "throughput_per_s",
+    "peak_memory_bytes",
+    "page_faults_per_call",
+    "compile_s",
+    "load_s",
+    "artifact_bytes",
+    "inference_precision",
+    "calls",
+    "processes",
+)
 COLUMNS = (
     "run",
     "model",
@@ -30,55 +47,32 @@ COLUMNS = (
     "judged_speedup_high",
     "judged_confidence",
     "judged_verdict",
-    "median_ms",
-    "mean_ms",
-    "p90_ms",
-    "p99_ms",
-    "throughput_per_s",
-    "peak_memory_bytes",
-    "page_faults_per_call",
-    "compile_s",
-    "load_s",
-    "artifact_bytes",
-    "inference_precision",
-    "calls",
-    "processes",
+    *PERFORMANCE,
     "figures_are_screened",
     "max_error",
     "numerics_passed",
 )
-PERFORMANCE = (
-    "median_ms",
-    "mean_ms",
-    "p90_ms",
-    "p99_ms",
-    "throughput_per_s",
-    "peak_memory_bytes",
-    "page_faults_per_call",
-    "compile_s",
-    "load_s",
-    "artifact_bytes",
-    "inference_precision",
-    "calls",
-    "processes",
-)
 
 
 def as_json(run: Run, stored: RunResult, result: Result, *, against: ModelVersion | None) -> dict[str, Any]:
-    """The run, its headline, and the document as the optimizer wrote it. `against`: as the reader may see it; without
-    it the document tells nothing of what was found in that upload."""
+    """The run, its headline, the table of its operations, and the document as the optimizer wrote it.
+
+    `against`: as the reader may see it; without it the document tells nothing of what was found in that upload.
+    """
     document = stored.document
     if run.against_id is not None and against is None:
         document = {**document, "inspection": None}
     facts = run_facts(run, against=against)
-    return {"run": facts, "headline": headline(run, stored, result), "document": document}
+    table = operation_exports.as_json(result)
+    return {"run": facts, "headline": headline(run, stored, result), "operations": table, "document": document}
 
 
 def run_facts(run: Run, *, against: ModelVersion | None) -> dict[str, Any]:
     facts = {
         "id": str(run.pk),
         "team": run.team.slug,
-        "model": run.version.model.name,
+        "model": str(run.version.model_id),
+        "model_name": run.version.model.name,
         "version": str(run.version_id),
         "version_number": run.version.number,
         "purpose": run.purpose,
@@ -87,6 +81,7 @@ def run_facts(run: Run, *, against: ModelVersion | None) -> dict[str, Any]:
         "ended_at": run.ended_at.isoformat() if run.ended_at else None,
         "against": str(against.pk) if against is not None else None,
         "against_number": against.number if against is not None else None,
+        "compared_as": run.compared_as,
     }
     return facts
 
@@ -147,7 +142,7 @@ def as_csv(run: Run, result: Result) -> str:
             "max_error": max((one.error for one in outputs), default=None),
             "numerics_passed": evaluation.verification.passed if evaluation.verification else None,
         }
-        writer.writerow({key: _cell(value) for key, value in figures.items()})
+        writer.writerow({key: cell(value) for key, value in figures.items()})
     return out.getvalue()
 
 
@@ -161,11 +156,6 @@ def _judged(comparison: Comparison | None) -> dict[str, Any]:
         "judged_confidence": comparison.interval.confidence,
         "judged_verdict": comparison.verdict.value,
     }
-
-
-def _cell(value: Any) -> Any:
-    """A name out of an upload that begins like a formula would be run by a spreadsheet."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@\t\r" and value else value
 
 
 def _interval(ratio: Ratio) -> dict[str, float]:

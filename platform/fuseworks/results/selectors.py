@@ -13,7 +13,7 @@ from fuseworks.core.lookup import get_or_404
 from fuseworks.registry.models import Model
 from fuseworks.results import errors  # noqa: F401  (importing registers)
 from fuseworks.results.models import RunResult
-from fuseworks.runs.models import Artifact, Purpose, Run
+from fuseworks.runs.models import RESULT_BODY, Artifact, Purpose, Run
 
 RELATED = ("version__model__team", "against__model", "workload", "recipe_version__recipe", "created_by")
 MOST_COMPARED = 6
@@ -68,7 +68,7 @@ def runs_to_choose(*, actor: Actor, model: Model | None = None) -> QuerySet[Run]
     )
     if model is not None:
         judged = judged.filter(version__model=model)
-    return judged.select_related("version__model__team", "result").order_by("-created_at")
+    return judged.select_related("version__model__team", "result").defer(*RESULT_BODY).order_by("-created_at")
 
 
 def artifacts_of(run: Run) -> list[Artifact]:

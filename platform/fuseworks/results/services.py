@@ -65,7 +65,8 @@ def curves_of(*, stored: RunResult, samples: Artifact) -> dict[str, Any]:
 
 
 def measure_side_by_side(*, actor: Actor, first: Run, second: Run) -> Run:
-    """Starts one `compare` run: the version of `second` against that of `first`, as their frameworks run them.
+    """Starts one `compare` run: the version of `second` against that of `first`, packaged by the recipe of the first's
+    latest package where there is one, else as uploaded.
 
     Raises PlatformError: `results:usage:not-measurable`, and what `run_create` raises.
     """
@@ -88,6 +89,8 @@ def not_measurable(first: Run, second: Run) -> str | None:
     """Why the two runs' versions cannot be measured side by side; None when they can."""
     if first.version_id == second.version_id:
         return "both are of one version, which would be measured against itself"
+    if first.team_id != second.team_id:
+        return "they are of two teams, and the run would show each of them what it finds in the other's"
     if first.target != second.target:
         return f"one is for {first.target}, the other for {second.target}"
     gone = next((v for v in (first.version, second.version) if v.deleted_at is not None), None)

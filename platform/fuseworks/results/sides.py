@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from fuseworks.runs.models import Purpose, Run
 from optimizer.result import Comparison, Result, Verdict
 
+BASE, OTHER = "baseline", "other"  # as the coordinator files the spec's `model` and `against`
 _TURNED = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}
 
 
@@ -44,15 +45,24 @@ class Sides:
 
 def sides(run: Run, result: Result) -> Sides | None:
     """None when the run compared nothing, or when the document does not tell which upload was measured as what."""
-    if run.purpose != Purpose.COMPARE or run.against is None or not result.comparisons or result.inspection is None:
+    told = side_names(run, result)
+    if told is None or not result.comparisons:
         return None
+    version_name, against_name = told
     comparison = result.comparisons[0]
     interval = comparison.interval
     speedup = Ratio(comparison.speedup, interval.low, interval.high, interval.confidence)
+    if against_name == BASE:
+        return Sides(speedup.inverse(), speedup, comparison.verdict, comparison, version_name, against_name)
+    turned = _TURNED.get(comparison.verdict, comparison.verdict)
+    return Sides(speedup, speedup.inverse(), turned, comparison, version_name, against_name)
+
+
+def side_names(run: Run, result: Result) -> tuple[str, str] | None:
+    """Under which names the document has the version and `against`, as far as it came with them."""
+    if run.purpose != Purpose.COMPARE or run.against is None or result.inspection is None:
+        return None
     # the same file on both sides: either reading is as true as the other
     if result.inspection.sha256 == run.against.sha256:
-        return Sides(speedup.inverse(), speedup, comparison.verdict, comparison, comparison.other, comparison.base)
-    if result.inspection.sha256 == run.version.sha256:
-        turned = _TURNED.get(comparison.verdict, comparison.verdict)
-        return Sides(speedup, speedup.inverse(), turned, comparison, comparison.base, comparison.other)
-    return None
+        return OTHER, BASE
+    return (BASE, OTHER) if result.inspection.sha256 == run.version.sha256 else None

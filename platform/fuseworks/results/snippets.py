@@ -9,8 +9,9 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from fuseworks.recipes.models import RecipeVersion
 from fuseworks.registry.models import ModelVersion
-from fuseworks.runs.models import Purpose, Run
+from fuseworks.runs.models import CompareAs, Purpose, Run
 
 TOKEN = '"Authorization: Bearer $FUSEWORKS_TOKEN"'
 
@@ -21,8 +22,10 @@ class Snippet:
     lines: str
 
 
-def as_api(run: Run, root: str, *, has_package: bool, against: ModelVersion | None) -> list[Snippet]:
-    """`root` is the site's address with a slash at its end. `against`: as the reader may see it."""
+def as_api(
+    run: Run, root: str, *, has_package: bool, against: ModelVersion | None, applied: RecipeVersion | None
+) -> list[Snippet]:
+    """`root` is the site's address with a slash at its end. `against`, `applied`: as the reader may see them."""
     api = f"{root}api/v1/"
     shown = [
         Snippet(_("This result"), f"curl -H {TOKEN} \\\n  {api}runs/{run.pk}/result/"),
@@ -33,7 +36,7 @@ def as_api(run: Run, root: str, *, has_package: bool, against: ModelVersion | No
         shown.append(
             Snippet(_("The package"), f"curl -H {TOKEN} -o {name} \\\n  {api}runs/{run.pk}/artifacts/package.zip/")
         )
-    if run.against_id is not None and against is None:
+    if (run.against_id is not None and against is None) or (run.recipe_version_id is not None and applied is None):
         return shown  # who may not see it cannot ask the same either
     body = shlex.quote(json.dumps(_body(run), indent=2))
     shown.append(
@@ -58,6 +61,8 @@ def as_command(run: Run, root: str, *, has_package: bool, against: ModelVersion 
         # a number is one of the same model
         named = against.number if against.model_id == run.version.model_id else against.pk
         asked = f"fuseworks submit {file} --wait \\\n  --against {named} --max-latency-ratio {limit}"
+        if run.compare_as in (CompareAs.PACKAGED, CompareAs.UPLOADED):
+            asked += f" --as {run.compare_as}"
         shown.append(Snippet(_("The same gate in a pipeline"), asked))
     return shown
 
@@ -72,7 +77,7 @@ def _body(run: Run) -> dict[str, Any]:
     if run.workload_id is not None:
         body["workload"] = str(run.workload_id)
     if run.purpose == Purpose.COMPARE:
-        body["against"] = str(run.against_id)
+        body |= {"against": str(run.against_id), "compare_as": run.compare_as or CompareAs.AUTO.value}
         check = getattr(run, "gate_check", None)
         if check is not None:
             body["max_latency_ratio"] = check.max_latency_ratio

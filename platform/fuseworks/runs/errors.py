@@ -19,6 +19,16 @@ catalogue(
             "The file of {version} was deleted.",
             "Upload the model again and run that version.",
         ),
+        "runs:usage:other-teams-version": (
+            409,
+            "{version} is not of {team}, to all of which the run would show what it finds in it.",
+            "Upload that file to {team} too, and compare with that version.",
+        ),
+        "runs:usage:recipe-not-shared": (
+            409,
+            "Not all of {team} may see {name} {version}, and the run would show them its steps.",
+            "Derive a draft of it in {team} and apply that, or ask its own team to publish it more widely.",
+        ),
         "runs:usage:over": (
             409,
             "This run is over: {status}.",
@@ -39,6 +49,17 @@ catalogue(
             "The {what} has more than the {limit_bytes} bytes that are allowed.",
             "Send less.",
         ),
+        "runs:usage:quota": (
+            507,
+            "{name} is not kept: {team} has used {used_mib} of its {quota_mib} MiB.",
+            "Delete versions that nobody needs any more, with their packages, or ask for a larger quota; then run it "
+            "again.",
+        ),
+        "runs:ours:disk-full": (
+            507,
+            "The site's storage is full.",
+            "Whoever runs this site must make room; what the run measured is kept, its files come with a retry.",
+        ),
         "runs:usage:digest": (
             422,
             "{name} arrived with the SHA-256 {got}; {expected} was announced.",
@@ -54,7 +75,7 @@ catalogue(
             "Event {number} is not valid: {text}",
             "Send events of the schema of optimizer.result.Event.",
         ),
-        "runs:user:timed-out": (
+        "runs:ours:timed-out": (
             500,
             "The run worked for {limit_s} s, its limit, and was ended.",
             "Ask for a smaller budget or for fewer backends; the site's own limit is FUSEWORKS_RUN_TIME_LIMIT_S.",
@@ -68,6 +89,11 @@ catalogue(
             500,
             "The worker ended or fell silent in each of {claims} attempts; the last was {worker}.",
             "Retry the run. When it happens again, look at the worker's log: a host out of memory is the usual cause.",
+        ),
+        "runs:ours:not-handed-in": (
+            500,
+            "{worker} had an answer and could not hand it in for {hours} hours, in the last of {claims} attempts.",
+            "Look at the site's log and disk, and at the worker's line to the site; then retry the run.",
         ),
         "runs:ours:gave-up": (
             500,

@@ -30,6 +30,15 @@ class Status(models.TextChoices):
     TIMED_OUT = "timed_out"
 
 
+class CompareAs(models.TextChoices):
+    """What a comparison shall measure of both versions: the uploads as their own frameworks run them, what one recipe's
+    steps make of them, or (`auto`) packages where the version before has one, and else the uploads."""
+
+    AUTO = "auto"
+    UPLOADED = "uploaded"
+    PACKAGED = "packaged"
+
+
 TERMINAL = frozenset({Status.SUCCEEDED, Status.FAILED, Status.ERRORED, Status.CANCELLED, Status.TIMED_OUT})
 
 
@@ -48,7 +57,12 @@ class Run(Row):
         "recipes.RecipeVersion", models.PROTECT, null=True, related_name="runs", help_text="replay: what is applied"
     )
     recipe_document = models.JSONField(
-        null=True, help_text="replay: the document as it was when the run was started; a draft may change later"
+        null=True,
+        help_text="as it was when the run was started. replay: what is applied; compare: what packages both versions",
+    )
+    compare_as = models.CharField(max_length=8, choices=CompareAs.choices, blank=True, help_text="compare: as asked")
+    recipe_run = models.ForeignKey(
+        "self", models.SET_NULL, null=True, related_name="+", help_text="compare: the run that found the recipe"
     )
     retry_of = models.ForeignKey("self", models.SET_NULL, null=True, related_name="retries")
     purpose = models.CharField(max_length=10, choices=Purpose.choices)
@@ -59,6 +73,10 @@ class Run(Row):
     status = models.CharField(max_length=10, choices=Status.choices, default=Status.QUEUED)
     attempt = models.PositiveIntegerField(default=0)
     max_attempts = models.PositiveIntegerField(default=3)
+    unclaimed = models.PositiveIntegerField(
+        default=0, help_text="how often in a row it was sent and no worker took it up"
+    )
+    send_after = models.DateTimeField(null=True, help_text="not sent again before: its last messages were in vain")
     cancel_requested_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(null=True, help_text="of its first attempt")
     ended_at = models.DateTimeField(null=True)
@@ -80,8 +98,19 @@ class Run(Row):
         ]
 
     @property
+    def compared_as(self) -> str:
+        """`packaged` or `uploaded`; empty for a run that compares nothing."""
+        if self.purpose != Purpose.COMPARE:
+            return ""
+        return str(CompareAs.PACKAGED if self.recipe_document is not None else CompareAs.UPLOADED)
+
+    @property
     def is_terminal(self) -> bool:
         return self.status in TERMINAL
+
+
+# The document and the thinned samples of a result are megabytes: what lists many runs leaves them in the database.
+RESULT_BODY = ("result__document", "result__curves")
 
 
 class AttemptState(models.TextChoices):
@@ -112,6 +141,9 @@ class Attempt(Row):
     worker = models.ForeignKey("fleet.Worker", models.SET_NULL, null=True, related_name="attempts")
     sent_at = models.DateTimeField()
     claimed_at = models.DateTimeField(null=True)
+    claim_key = models.CharField(
+        max_length=64, blank=True, help_text="drawn by the worker that claimed it: its claim sent twice is one claim"
+    )
     works = models.BooleanField(default=False, help_text="whether its clock runs")
     clock_at = models.DateTimeField(null=True, help_text="when its clock was last started or stopped")
     worked_s = models.FloatField(default=0.0, help_text="what its clock had counted then")

@@ -9,21 +9,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db import connection
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.fields.json import KeyTextTransform
 from django.utils import timezone
 from django.utils.translation import gettext
 
 from fuseworks.accounts.permissions import Actor
+from fuseworks.core.connections import let_go
 from fuseworks.core.lookup import get_or_404
 from fuseworks.registry.models import ModelVersion
-from fuseworks.runs.models import Artifact, Attempt, AttemptState, Run, RunEvent
+from fuseworks.runs.models import RESULT_BODY, Artifact, Attempt, AttemptState, Run, RunEvent
 from fuseworks.runs.services.ending import worked_s
 from optimizer.result import Stage
 
 RELATED = ("team", "version__model", "created_by", "result", "gate_check")
-SHOWN_EVENTS = 200
+SHOWN_EVENTS, SHOWN_ATTEMPTS = 200, 10
 EVENTS_A_PAGE = 500
 # An event's place among all of its run, over its attempts: what readers hand back as `after`.
 POSITIONS_AN_ATTEMPT = 1_000_000
@@ -33,8 +33,8 @@ LARGEST_POSITION = 2**31 * POSITIONS_AN_ATTEMPT
 
 def runs_visible(*, actor: Actor) -> QuerySet[Run]:
     """Newest first, with what lists and pages show of each."""
-    runs: QuerySet[Run] = Run.objects.visible_to(actor).select_related(*RELATED).order_by("-created_at", "id")
-    return runs
+    runs: QuerySet[Run] = Run.objects.visible_to(actor).select_related(*RELATED).defer(*RESULT_BODY)
+    return runs.order_by("-created_at", "id")
 
 
 def run_visible(*, actor: Actor, run_id: uuid.UUID) -> Run:
@@ -88,8 +88,7 @@ def events_awaited(
         found = events_after(run=run, after=after, limit=limit)
         if found.events or run.is_terminal or time.monotonic() >= deadline:
             return found
-        if not connection.in_atomic_block:
-            connection.close()  # one that waits must not hold one of the database's few connections
+        let_go()
         sleep(POLL_S)
 
 
@@ -179,5 +178,7 @@ def against_label(*, run: Run, against: ModelVersion | None) -> str:
     return gettext("a version of another team") if run.against_id is not None else ""
 
 
-def attempts(*, run: Run) -> QuerySet[Attempt]:
-    return Attempt.objects.filter(run=run).select_related("worker").order_by(F("number"))
+def last_attempts(*, run: Run, limit: int = SHOWN_ATTEMPTS) -> list[Attempt]:
+    """The newest ones, in order."""
+    newest = Attempt.objects.filter(run=run).select_related("worker").order_by("-number")
+    return list(newest[:limit])[::-1]

@@ -9,10 +9,17 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from fuseworks.accounts.permissions import actor_of
+from fuseworks.core.openapi import schema_of
 from fuseworks.fleet.selectors import queue_place
 from fuseworks.runs import selectors
 from fuseworks.runs.models import Artifact, Purpose, Run, RunEvent, Status
 from optimizer.result import Stage, Verdict
+from optimizer.spec import Policy
+
+
+@extend_schema_field(schema_of(Policy))
+class PolicyField(serializers.DictField):
+    """Checked by `run_create`, which resolves it."""
 
 
 class ProblemSerializer(serializers.Serializer[Any]):
@@ -30,7 +37,7 @@ class QueueSerializer(serializers.Serializer[Any]):
 
     position = serializers.IntegerField()
     workers = serializers.IntegerField(help_text="that serve the run's target and are alive")
-    waits_for = serializers.ChoiceField(choices=["worker", "turn", "claim"])
+    waits_for = serializers.ChoiceField(choices=["worker", "turn", "claim", "link"])
     reason = serializers.CharField()
 
 
@@ -96,7 +103,7 @@ class RunSerializer(serializers.ModelSerializer[Run]):
 
     @extend_schema_field({"type": ["string", "null"]})
     def get_created_by(self, run: Run) -> str | None:
-        return str(run.created_by) if run.created_by is not None else None
+        return run.created_by.name_in_api if run.created_by is not None else None
 
     @extend_schema_field({"type": ["string", "null"], "enum": [*[v.value for v in Verdict], None]})
     def get_verdict(self, run: Run) -> str | None:
@@ -117,6 +124,12 @@ class RunSerializer(serializers.ModelSerializer[Run]):
 
 class RunDetailSerializer(RunSerializer):
     against = serializers.SerializerMethodField(help_text="null too when it is of a team that the reader is not in")
+    recipe_version = serializers.SerializerMethodField(help_text="null too when the reader may no longer see it")
+    compare_as = serializers.CharField(help_text="compare: auto, uploaded or packaged, as asked; else empty")
+    compared_as = serializers.CharField(
+        help_text="compare: uploaded (as their frameworks run them) or packaged (by the recipe of `recipe_run`)"
+    )
+    policy = PolicyField(help_text="resolved when the run was started")
     progress = serializers.DictField(help_text="message, done, total, at_s, budget_s of the last event; best so far")
     queue = serializers.SerializerMethodField(help_text="null unless the run is queued")
     problem = ProblemSerializer(allow_null=True)
@@ -130,6 +143,9 @@ class RunDetailSerializer(RunSerializer):
             *RunSerializer.Meta.fields,
             "workload",
             "against",
+            "compare_as",
+            "compared_as",
+            "recipe_run",
             "recipe_version",
             "retry_of",
             "policy",
@@ -150,6 +166,13 @@ class RunDetailSerializer(RunSerializer):
     def get_against(self, run: Run) -> str | None:
         against = selectors.against_visible(actor=actor_of(self.context["request"]), run=run)
         return str(against.pk) if against is not None else None
+
+    @extend_schema_field(serializers.UUIDField(allow_null=True))
+    def get_recipe_version(self, run: Run) -> str | None:
+        from fuseworks.recipes.selectors import applied_visible  # recipes build on runs
+
+        applied = applied_visible(actor=actor_of(self.context["request"]), run=run)
+        return str(applied.pk) if applied is not None else None
 
     @extend_schema_field(QueueSerializer(allow_null=True))
     def get_queue(self, run: Run) -> dict[str, Any] | None:

@@ -126,7 +126,7 @@ SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 
 # A body is streamed to a file by the uploads' endpoint; everything else is small.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2 << 20
-# Under ASGI every body is whole before a view sees it; large ones wait here (asgi.py). On a disk: /tmp may be memory.
+# Files of forms wait here, whole, before a view sees them. On a disk: /tmp may be memory.
 FILE_UPLOAD_TEMP_DIR: str | None = str(STATE / "spool")
 
 REST_FRAMEWORK = {
@@ -150,6 +150,10 @@ SPECTACULAR_SETTINGS = {
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/api/v1",
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "fuseworks.core.openapi.errors_are_problems",
+    ],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     # A choice's name in the document; without, two fields called `state` would be told apart by a digest.
@@ -176,10 +180,14 @@ STORAGES = {
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
 MAX_UPLOAD_BYTES = number("FUSEWORKS_MAX_UPLOAD_BYTES", 8 << 30)
+# Of one file that a run leaves; only a package comes near it. The proxy's own limit is the same.
+MAX_ARTIFACT_BYTES = number("FUSEWORKS_MAX_ARTIFACT_BYTES", 16 << 30)
 TEAM_QUOTA_BYTES = number("FUSEWORKS_TEAM_QUOTA_BYTES", 100 << 30)
 UPLOAD_EXPIRES_HOURS = number("FUSEWORKS_UPLOAD_EXPIRES_HOURS", 24)
 # Days after which the files of versions that no run used are deleted; 0 keeps them.
 RETENTION_DAYS = number("FUSEWORKS_RETENTION_DAYS", 0)
+# Days after which a run that is over loses its events, report, samples and log; 0 keeps them.
+RUN_FILES_DAYS = number("FUSEWORKS_RUN_FILES_DAYS", 365)
 
 # What workers are told and how long their silence is borne.
 PUBLIC_URL = text("FUSEWORKS_PUBLIC_URL", "http://127.0.0.1:8000")

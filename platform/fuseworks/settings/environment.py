@@ -11,6 +11,8 @@ from django.core.exceptions import ImproperlyConfigured
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
+CONNECT_TIMEOUT_S = 3
+
 
 def required(name: str, why: str) -> str:
     value = os.environ.get(name, "")
@@ -86,7 +88,8 @@ def database(name: str) -> dict[str, Any]:
     except ProgrammingError as error:
         raise ImproperlyConfigured(f"{name} is no PostgreSQL address: {error}") from error
     known = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}
-    options = {key: value for key, value in parts.items() if key not in known.values()}
+    # Without a time-out a request would hang for minutes where the server's machine is gone, and the health page too.
+    options = {"connect_timeout": CONNECT_TIMEOUT_S, **{k: v for k, v in parts.items() if k not in known.values()}}
     settings = {django: str(parts.get(libpq) or "") for django, libpq in known.items()}
     return {
         "ENGINE": "django.db.backends.postgresql",

@@ -88,6 +88,49 @@ def test_the_deadline_stops_it_but_never_before_the_first_look() -> None:
     assert comparison is not None and comparison.pairs == 6 and comparison.looks == 1
 
 
+def test_far_past_the_budget_it_stops_with_what_is_there_and_gives_no_verdict() -> None:
+    past = time.monotonic() - 1
+    outcome = run(0, 1.5, deadline=past, last_deadline=past)
+    assert outcome.sets == 3, "an interval over two says nothing"
+    assert outcome.notes == ["stopped after 3 of up to 18 sets: the time budget is over"]
+    comparison = outcome.comparison("baseline", "winner")
+    assert comparison is not None
+    # 1.5 is found by three pairs as well, and still nobody may call it faster: no look was planned there
+    assert (comparison.verdict, comparison.pairs, comparison.looks) == (Verdict.CANNOT_TELL, 3, 1)
+    assert comparison.reason == "only 3 of the 6 pairs that a verdict needs fitted into the time"
+
+
+def test_a_budget_that_is_over_by_less_leaves_the_first_look_its_six_sets() -> None:
+    now = time.monotonic()
+    outcome = run(4, 1.03, process_sd=0.03, deadline=now - 1, last_deadline=now + 600)
+    comparison = outcome.comparison("baseline", "winner")
+    assert comparison is not None
+    assert (outcome.sets, comparison.reason) == (6, None)
+
+
+def test_stopping_for_time_does_not_depend_on_what_was_measured() -> None:
+    past = time.monotonic() - 1
+    for seed in range(5):
+        for speedup in (0.5, 1.0, 2.0):
+            assert run(seed, speedup, deadline=past, last_deadline=past).sets == 3
+
+
+def test_without_a_verdict_it_goes_on_for_as_long_as_it_may() -> None:
+    over, ahead = time.monotonic() - 1, time.monotonic() + 600
+    untold = run(5, 1.03, process_sd=0.03, deadline=over, untold_deadline=ahead)
+    assert (untold.sets, untold.looks) == (18, 3)
+    told = run(
+        0,
+        1.5,
+        deadline=over,
+        untold_deadline=ahead,
+        more={"best_peer": starter(np.random.default_rng(3), 1.46, 0.05)},
+        pairs=[PAIR, Pair("best_peer", "winner")],
+    )
+    assert told.sets == 6, "the first pair is told; the second alone is not waited for"
+    assert told.comparison("best_peer", "winner").verdict == Verdict.CANNOT_TELL  # type: ignore[union-attr]
+
+
 def test_looks_are_planned_within_the_policys_pairs() -> None:
     assert planned_looks(18) == (6, 12, 18)
     assert planned_looks(6) == (6,)

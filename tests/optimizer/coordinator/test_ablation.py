@@ -80,6 +80,7 @@ def scene(tmp_path):
         shop=shop,
         verifier=SimpleNamespace(agreement=lambda precision: lambda mine, base: None),
         workload=SimpleNamespace(sizes=dict),
+        captured=SimpleNamespace(samples=None),
         answer=SimpleNamespace(aa_log_speedups=[]),
     )
     winner = next(one.without for one in variants if one.without.name == WINNER)
@@ -190,12 +191,12 @@ class Sets:
 def measured(scene, monkeypatch):
     """Asks all of the winner's steps, with `built` of them possible, and gives rows by step and the fake sets."""
 
-    def measure(times_ms, *, each_s=0.0, left_s=600.0, fail_in_set=None, found=None):
+    def measure(times_ms, *, each_s=0.0, left_s=600.0, fail_in_set=None, found=None, spare_s=0.0):
         sets = Sets(times_ms, fail_in_set)
         monkeypatch.setattr(ablation, "measure_set", sets)
         found = asked(scene, each_s) if found is None else found
         deadline = time.monotonic() + left_s
-        rows = ablation.ablate(scene.bench, scene.winner, found, contender_s=10.0, deadline=deadline)
+        rows = ablation.ablate(scene.bench, scene.winner, found, contender_s=10.0, deadline=deadline, spare_s=spare_s)
         names = ["settings", *(row.step.get("pass") or "+".join(row.step["passes"]) for row in rows[1:])]
         return dict(zip(names, rows, strict=True)), sets
 
@@ -245,6 +246,13 @@ def test_a_leader_that_must_be_started_too_takes_its_room(measured):
     assert rows["split"].reason == ablation.NO_ROOM and rows["split"].measured_on is None
     rows, _ = measured({}, each_s=1000.0, left_s=151.0)
     assert rows["split"].measured_on == LEADER
+
+
+def test_what_comes_after_costs_sets_beyond_the_fewest_and_no_row(measured):
+    rows, sets = measured({f"{WINNER} - split": 30.0}, spare_s=10_000.0)
+    assert len(sets.contenders) == ablation.MIN_ABLATION_SETS
+    assert all(row.gain is not None for row in rows.values())
+    assert rows["split"].pairs == 3
 
 
 def test_no_time_at_all_measures_nothing_and_every_row_says_why(measured):

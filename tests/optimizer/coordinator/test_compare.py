@@ -12,8 +12,10 @@ import torch
 
 from optimizer.coordinator import compare
 from optimizer.coordinator.answer import Answer
+from optimizer.coordinator.sides import AFTER, BEFORE, Side, as_uploaded
 from optimizer.errors import FuseworksError
-from optimizer.spec import Workload
+from optimizer.result import Candidate, Rewrite, Site
+from optimizer.spec import BackendStep, Workload
 from tests.optimizer.coordinator.support import context
 from tests.optimizer.verifying.local import LocalChild, TorchContender
 
@@ -38,19 +40,25 @@ class Model:
 
     def __init__(self, function: Any, workload: Workload = WORKLOAD, outputs: tuple[str, ...] = ("y",)) -> None:
         self.workload = workload
-        self.captured = SimpleNamespace(inspection=SimpleNamespace(outputs=[{"name": name} for name in outputs]))
+        self.captured = SimpleNamespace(
+            upload=Path("model.py"), inspection=SimpleNamespace(outputs=[{"name": name} for name in outputs])
+        )
+        self.answer = Answer()
         self.child = Ending(TorchContender(function))
         self.shop = SimpleNamespace(
             build=lambda candidate: None, load=lambda built, settings, name: SimpleNamespace(child=self.child)
         )
 
-    def baseline(self, settings: Any) -> None:
-        return None
+    def baseline(self, settings: Any) -> Candidate:
+        return Candidate(name="baseline", steps=[BackendStep(backend="eager")], peer=True)
+
+    def side(self, role: Any = BEFORE) -> Side:
+        return as_uploaded(role, self)  # type: ignore[arg-type]
 
 
 def alike(tmp_path: Path, before: Model, after: Model) -> tuple[str, Answer]:
     answer = Answer()
-    return compare._answer_alike(context(tmp_path), answer, before, after), answer  # type: ignore[arg-type]
+    return compare._answer_alike(context(tmp_path), answer, before.side(), after.side(AFTER)), answer
 
 
 def test_both_get_the_same_inputs_of_at_least_64_samples(tmp_path: Path) -> None:
@@ -98,6 +106,29 @@ def test_an_argmax_is_compared_by_count(tmp_path: Path) -> None:
     (row,) = answer.numerics
     assert row.dtype == "int64" and 0.4 < row.error < 0.9
     assert "integers" in told
+
+
+def test_a_pass_that_finds_less_in_the_new_model_is_named() -> None:
+    def model(name: str, **places: int) -> Side:
+        one = Model(lambda x: x)
+        one.captured.upload = Path(name)
+        one.answer.rewrites = [
+            Rewrite(
+                pass_=pass_,
+                applied=[Site(node=f"n{n}", reason="done") for n in range(count)],
+                nodes_before=9,
+                nodes_after=9,
+                seconds=0.0,
+            )
+            for pass_, count in places.items()
+        ]
+        return one.side()
+
+    before, after = model("before.py", merge=3, fold=1, fuse=2), model("after.py", merge=1, fold=1)
+    assert compare._applied_otherwise(before, after) == [
+        "merge applied in 3 places of before.py and in 1 of after.py.",
+        "fuse applied in 2 places of before.py and in 0 of after.py.",
+    ]
 
 
 def test_models_that_are_not_called_alike_are_refused() -> None:

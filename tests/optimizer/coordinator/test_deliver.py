@@ -13,7 +13,7 @@ from optimizer.coordinator import deliver
 from optimizer.coordinator.answer import Answer
 from optimizer.coordinator.workshop import Plan
 from optimizer.result import Artifact, Candidate, Event
-from optimizer.spec import BackendStep, PassStep, PrecisionStep, RuntimeSettings
+from optimizer.spec import BackendStep, PassStep, PrecisionStep
 from tests.optimizer.coordinator.support import context
 from tests.optimizer.packaging.conftest import edit_manifest, write
 
@@ -82,7 +82,7 @@ def test_a_package_of_which_a_file_is_missing_is_withheld(bench: Any, monkeypatc
 
 
 def test_a_self_test_whose_child_fails_withholds_the_package_too(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_child(self: Any, name: str, given: Any, settings: RuntimeSettings | None = None) -> Any:
+    def no_child(self: Any, name: str, given: Any, **options: Any) -> Any:
         from optimizer.errors import FuseworksError
 
         raise FuseworksError("child:user:crashed", signal="SIGKILL")

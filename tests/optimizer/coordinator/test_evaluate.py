@@ -22,6 +22,7 @@ CANDIDATE = Candidate(name="candidate", steps=[BackendStep(backend="eager")])
         ("child:user:timed-out", EvaluationStatus.TIMED_OUT),
         ("child:user:crashed", EvaluationStatus.CRASHED),
         ("benchmarking:user:answers-changed", EvaluationStatus.INCORRECT_NUMERICS),
+        ("benchmarking:user:memory-limit", EvaluationStatus.OUT_OF_MEMORY),
         ("child:user:exception", EvaluationStatus.RUNTIME_ERROR),
     ],
 )

@@ -34,6 +34,7 @@ def test_finalists_are_told_with_their_speedups_and_what_one_of_them_cost(tmp_pa
         baseline=lambda settings: baseline,
         verifier=SimpleNamespace(agreement=lambda precision: None),
         workload=SimpleNamespace(sizes=dict),
+        captured=SimpleNamespace(samples=None),
     )
     finalists = [Candidate(name=name, steps=[BackendStep(backend="eager")]) for name in ("quick", "slow", "broken")]
     found = judging.final_screening(bench, finalists, RuntimeSettings())

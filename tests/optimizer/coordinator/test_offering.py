@@ -18,10 +18,11 @@ from optimizer.coordinator.replay import _against
 from optimizer.coordinator.workshop import Plan
 from optimizer.errors import FuseworksError
 from optimizer.result import Candidate, Comparison, Evaluation, EvaluationStatus, Interval, Verdict
-from optimizer.spec import BackendStep, PassStep, PrecisionStep, RuntimeSettings, RuntimeStep
+from optimizer.spec import BackendStep, Limits, PassStep, PrecisionStep, RuntimeSettings, RuntimeStep
 from tests.optimizer.coordinator.support import context
 
 TUNED = RuntimeSettings(huge_pages=True)
+LIMITS = Limits(peak_memory_bytes=1 << 20, latency_ms=9.5)
 FASTER, SAME, SLOWER, CANNOT_TELL = Verdict.FASTER, Verdict.SAME, Verdict.SLOWER, Verdict.CANNOT_TELL
 
 
@@ -75,7 +76,7 @@ def bench(tmp_path: Any) -> Any:
         context=made,
         answer=answer,
         baseline=lambda settings: Candidate(name="baseline", steps=[BackendStep(backend="eager")], peer=True),
-        workload=SimpleNamespace(sizes=dict, mode="inference"),
+        workload=SimpleNamespace(sizes=dict, mode="inference", limits=LIMITS),
         captured=SimpleNamespace(upload=SimpleNamespace(stem="dcn")),
     )
 
@@ -162,6 +163,23 @@ def test_a_faster_winner_is_offered(delivered: Any) -> None:
     assert answer.aa_log_speedups == [0.01, -0.01]
 
 
+def test_the_answer_says_who_keeps_the_workloads_limits(delivered: Any) -> None:
+    latency, memory = delivered(outcome()).limits
+    assert (latency.name, latency.limit) == ("latency_ms", 9.5)
+    assert (latency.winner, latency.winner_kept) == (9.0, True)
+    assert (latency.baseline, latency.baseline_kept) == (12.0, False)
+    assert (memory.name, memory.winner, memory.winner_kept) == ("peak_memory_bytes", None, None), "it was not measured"
+
+
+def test_a_verdict_that_time_cut_off_is_told_with_that_reason_and_not_as_noise(delivered: Any) -> None:
+    found = outcome(winner=CANNOT_TELL, over_peer=CANNOT_TELL, peer=CANNOT_TELL)
+    reason = "only 3 of the 6 pairs that a verdict needs fitted into the time"
+    found.comparisons = [c.model_copy(update={"reason": reason}) for c in found.comparisons]
+    summary = delivered(found).summary
+    assert summary.startswith(f"No faster recipe found that holds: {reason} (1.35x")
+    assert "noise" not in summary
+
+
 def test_a_winner_that_is_slower_as_deployed_is_told_and_not_offered(delivered: Any) -> None:
     answer = delivered(outcome(deployed=SLOWER))
     assert (answer.offered, answer.recipe, answer.artifacts) == (False, None, [])
@@ -238,6 +256,16 @@ def test_a_peer_that_does_not_repeat_drops_out_and_the_winner_stays(
     assert found.failed[PEER].id == "benchmarking:user:did-not-repeat"
     assert {(c.base, c.other) for c in found.comparisons} == {(BASELINE, WINNER), (DEPLOYED, WINNER)}
     assert PEER not in found.samples and WINNER in found.samples
+
+
+def test_a_peer_that_takes_more_memory_than_the_workload_allows_drops_out(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judging, "peak_memory_bytes", lambda entrants: 3 << 20)
+    found, asked = believe_peer(bench, monkeypatch, 11.0, None)
+    assert found.failed[PEER].id == "benchmarking:user:memory-limit"
+    assert found.failed[PEER].message == "the best peer takes 3.0 MiB, and the workload allows 1.0 MiB."
+    assert asked == []
 
 
 def test_a_busy_machine_is_not_held_against_the_peer(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:

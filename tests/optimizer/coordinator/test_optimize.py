@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from optimizer.coordinator import ablation, deliver, judging, optimize
+from optimizer.coordinator import ablation, deliver, judging, optimize, winner_profile
 from optimizer.coordinator.answer import Answer
 from optimizer.errors import FuseworksError
 from optimizer.optimizing.planner import Facts, Planner
@@ -162,7 +162,7 @@ def test_a_leader_that_a_peer_outran_in_the_first_screening_comes_with_its_varia
 
 
 class Judging:
-    """Takes the place of questions, judgement, delivery and ablation; keeps what they were told."""
+    """Takes the place of questions, judgement, delivery, ablation and profile; keeps what they were told."""
 
     def __init__(self, monkeypatch, bench, winner, *, offered=None, judged=None, ablated=None):
         self.bench, self.winner, self.told = bench, winner, []
@@ -172,6 +172,8 @@ class Judging:
         monkeypatch.setattr(deliver, "judged", self.judge)
         monkeypatch.setattr(deliver, "deliver", lambda bench, judgement: self.told.append("delivered"))
         monkeypatch.setattr(ablation, "ablate", self.ablate)
+        monkeypatch.setattr(winner_profile, "reserve_s", lambda bench, winner: 20.0)
+        monkeypatch.setattr(winner_profile, "profile_winner", self.profile)
 
     def judge(self, bench, winner, peer, *, deadline):
         self.told.append("judged")
@@ -180,8 +182,12 @@ class Judging:
             raise self.judged_error
         return SimpleNamespace(winner=self.offered)
 
-    def ablate(self, bench, winner, asked, *, contender_s, deadline):
+    def profile(self, bench, winner):
+        self.told.append(f"profiled {winner.name}")
+
+    def ablate(self, bench, winner, asked, *, contender_s, deadline, spare_s):
         self.told.append("ablated")
+        self.spare_s = spare_s
         self.ablation_left_s = deadline - time.monotonic()
         if self.ablated_error:
             raise self.ablated_error
@@ -202,28 +208,31 @@ def winner():
     return planner("split", "merge").first_rewritten()[0]
 
 
-def test_the_judgement_ends_early_enough_for_every_step_to_be_measured(monkeypatch, bench, winner):
+def test_the_judgement_ends_early_enough_for_every_step_to_be_measured_and_for_the_profile(monkeypatch, bench, winner):
     told = Judging(monkeypatch, bench, winner)
     assert told() is True
-    assert told.told == ["judged", "delivered", "ablated"]
-    # three sets of winner, winner again and two plans without a step at 10 s are 120 s, and 12 s for the package
-    assert told.judging_left_s == pytest.approx(1000 - 132, abs=5)
+    assert told.told == ["judged", "delivered", "ablated", f"profiled {LEADER}"], "nothing is measured after a profile"
+    # three sets of winner, winner again and two plans without a step at 10 s are 120 s, 12 s for the package, and the
+    # profile's 20 s
+    assert told.judging_left_s == pytest.approx(1000 - 152, abs=5)
+    # which steps are measured does not depend on the profile; only the sets beyond the fewest leave it its time
     assert told.ablation_left_s == pytest.approx(1000, abs=5)
+    assert told.spare_s == 20.0
     assert bench.answer.ablation == ["a row"]
 
 
-def test_without_questions_the_judgement_has_all_the_time(monkeypatch, bench, winner):
+def test_without_questions_the_judgement_has_all_the_time_but_the_profiles(monkeypatch, bench, winner):
     told = Judging(monkeypatch, bench, winner)
     told.asked = []
     assert told() is True
-    assert told.judging_left_s == pytest.approx(1000, abs=5)
-    assert told.told == ["judged", "delivered"]
+    assert told.judging_left_s == pytest.approx(1000 - 20, abs=5)
+    assert told.told == ["judged", "delivered", f"profiled {LEADER}"]
 
 
 def test_a_peer_that_is_offered_instead_has_no_steps_to_measure(monkeypatch, bench, winner):
     told = Judging(monkeypatch, bench, winner, offered=Candidate(name="openvino", steps=winner.steps[-1:]))
     assert told() is True
-    assert told.told == ["judged", "delivered"]
+    assert told.told == ["judged", "delivered", "profiled openvino"]
 
 
 def test_a_winner_that_fails_while_it_is_judged_is_filed_and_the_next_gets_its_chance(monkeypatch, bench, winner):
@@ -247,6 +256,7 @@ def test_an_ablation_that_ends_in_an_error_costs_only_itself(monkeypatch, bench,
     (note,) = bench.answer.notes
     assert note.startswith("The steps could not be measured one by one: The process")
     assert bench.answer.ablation == []
+    assert told.told[-1] == f"profiled {LEADER}"
 
 
 # ---- the best peer -------------------------------------------------------------------------------------------------

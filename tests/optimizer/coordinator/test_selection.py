@@ -11,7 +11,7 @@ import pytest
 from optimizer.benchmarking import bursts, gaps
 from optimizer.coordinator import judging
 from optimizer.result import Candidate
-from optimizer.spec import BackendStep, RuntimeSettings
+from optimizer.spec import BackendStep, Limits, RuntimeSettings
 from tests.optimizer.benchmarking.simulated import SimulatedChild, drawer
 from tests.optimizer.coordinator.support import context
 
@@ -33,6 +33,7 @@ def bench(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     return SimpleNamespace(
         context=made,
         reference=None,
+        workload=SimpleNamespace(limits=Limits()),
         baseline=lambda settings: Candidate(name="baseline", steps=[BackendStep(backend="eager")]),
         verifier=SimpleNamespace(agreement=lambda precision: lambda mine, base: None),
     )

@@ -174,6 +174,44 @@ def test_asking_an_engine_leaves_nothing_in_the_users_home(monkeypatch: pytest.M
     assert list(home.iterdir()) == []
 
 
+@pytest.fixture
+def gpu_files(tmp_path: Path) -> Path:
+    """A made-up machine with one GPU, and a torch with CUDA in `torch`."""
+    nodes = ("dev/nvidiactl", "dev/nvidia-uvm", "dev/nvidia0")
+    for name in (*nodes, "usr/lib/libcuda.so.1", "torch/lib/libtorch_cuda.so"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    described = tmp_path / "proc/driver/nvidia/gpus/0000:18:00.0/information"
+    described.parent.mkdir(parents=True)
+    described.write_text("Model: NVIDIA H200\nDevice Minor: 0\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("gone", "found", "remedy"),
+    [
+        ("dev/nvidiactl", "this machine has no NVIDIA GPU (no /dev/nvidiactl)", "run it on a worker that has one"),
+        ("dev/nvidia-uvm", "there is no /dev/nvidia-uvm", "load the module nvidia_uvm (nvidia-modprobe -u -c 0)"),
+        (
+            "torch/lib/libtorch_cuda.so",
+            "0: NVIDIA H200, driver of an unknown version; this torch is built without CUDA",
+            "install a torch with CUDA",
+        ),
+    ],
+)
+def test_what_a_gpu_lacks_is_named_with_its_remedy(gpu_files: Path, gone: str, found: str, remedy: str) -> None:
+    (gpu_files / gone).unlink()
+    check = machine.gpu(gpu_files, gpu_files / "torch")
+    assert (check.state, check.found, check.remedy) == ("warn", found, remedy)
+    assert check.costs == "candidates for cuda targets are not run here; cpu targets need none"
+
+
+def test_a_gpu_with_all_that_it_needs_is_well(gpu_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    check = machine.gpu(gpu_files, gpu_files / "torch")
+    assert (check.state, check.found) == ("ok", "0: NVIDIA H200, driver of an unknown version")
+
+
 SOME = [Check("Python", "ok", "3.11.7"), Check("GPU", "warn", "none", "no cuda targets", "buy one")]
 BAD = [*SOME, Check("sandbox", "fail", "none", "nothing runs")]
 

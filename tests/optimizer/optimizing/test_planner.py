@@ -95,6 +95,14 @@ def test_bfloat16_without_the_instructions_is_dropped_with_the_machines_reason()
     assert len(plan.dropped) == 4  # two engines, with and without rewrites
 
 
+def test_where_float32_is_not_allowed_only_the_lower_precision_is_proposed():
+    plan = planner(policy=Policy(precisions=["bfloat16"]))
+    assert (plan.peers(), plan.first_rewritten(), plan.more_rewritten({})) == ([], [], [])
+    assert {precision_of(candidate) for candidate in plan.low_precision()} == {"bfloat16"}
+    reasons = {d.candidate.name: d.reason for d in plan.dropped}
+    assert reasons["aot_inductor"] == "policy and workload do not both allow float32"
+
+
 def test_leave_one_out_removes_one_pass_at_a_time_and_the_tidying_ones_together():
     plan = planner()
     best = plan.first_rewritten()[0]

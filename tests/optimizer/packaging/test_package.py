@@ -40,6 +40,25 @@ def test_the_contract_holds_ranges_of_dims_and_ids(packaged: Path):
     assert "| `id` | int64 | [batch] | 0 to below 5 |" in readme
 
 
+def test_the_manifest_names_the_device_that_it_was_measured_for(tmp_path: Path):
+    model = tmp_path / "artifact" / "model.pt2"
+    model.parent.mkdir()
+    with zipfile.ZipFile(model, "w") as archive:
+        archive.writestr("models/model.json", "{}")
+    options = {"backend": "inductor", "libraries": {"torch": "2.11.0", "numpy": "2.2.1"}, "precision": "float32"}
+    loading = {"entry": "model.pt2", "load": {"options": {"triton.cudagraphs": True}}}
+    written = write(tmp_path, **options, target="cuda:sm_90", details=loading)
+    manifest = json.loads((written / "manifest.json").read_text())
+    assert manifest["device"] == {"kind": "cuda", "arch": "sm_90", "system": None, "machine": None, "isa": []}
+    assert manifest["load"]["options"] == {"triton.cudagraphs": True}
+
+
+def test_a_package_that_was_not_written_for_a_gpu_yet_is_refused_and_not_guessed(tmp_path: Path):
+    details = {"load": {"providers": ["CUDAExecutionProvider"]}}
+    with pytest.raises(FuseworksError, match="a package for its CUDA provider is not written yet"):
+        write(tmp_path, target="cuda:sm_90", details=details)
+
+
 def test_requirements_pin_exactly_what_was_measured(tmp_path: Path):
     written = write(tmp_path, libraries={"onnxruntime": "1.32.0+local", "numpy": "2.2.1", "torch": "2.13.0"})
     assert (written / "requirements.txt").read_text() == "numpy==2.2.1\nonnxruntime==1.32.0\n"

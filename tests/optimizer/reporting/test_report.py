@@ -142,6 +142,22 @@ def test_errors_are_told_in_the_measure_that_they_were_judged_by(kind: str, word
     assert f"{words}; worst column 3: 2.00e-06 of the spread, 1.00e-05 allowed" in text
 
 
+def test_each_limit_of_the_workload_is_told_with_who_keeps_it():
+    limits = [
+        {"name": "latency_ms", "limit": 6.0, "winner": 7.25, "winner_kept": False, "baseline": 5.5, "baseline_kept": 1},
+        {"name": "peak_memory_bytes", "limit": 3 << 20},
+    ]
+    text = Page(render(result(limits=limits), {})).text
+    assert "latency (p99 of a call) 6.00 ms 7.25 ms not kept 5.50 ms kept" in " ".join(text.split())
+    assert "peak memory 3.0 MiB not measured not measured" in " ".join(text.split())
+    assert "The workload's limits" not in Page(render(result(), {})).text
+
+
+def test_errors_on_captured_samples_are_marked_as_such():
+    one = evaluation("c", "passed", verification={"passed": True, "outputs": [{**NUMERICS, "inputs": "captured"}]})
+    assert f"{NUMERICS['output']} (captured samples)" in Page(render(result(candidates=[one]), {})).text
+
+
 def test_a_note_that_is_told_twice_is_shown_once_and_no_note_makes_no_block():
     twice = result(notes=["stopped after 7 of 18 sets"])
     section = render(twice, {}).partition("<h2>Notes</h2>")[2].partition("</section>")[0]
@@ -182,3 +198,17 @@ def test_a_long_operation_table_is_cut_and_says_so():
     many = profile.model_copy(update={"operations": [profile.operations[1]] * (MAX_OPERATIONS + 5)})
     html = render(result().model_copy(update={"profile": many}), {})
     assert "5 smaller rows are in result.json." in Page(html).text
+
+
+def test_the_winners_operations_are_told_with_what_is_in_them_and_what_they_are_not():
+    nodes = [{"node": "linear", "op": "linear"}, {"node": "relu_1", "op": "relu"}]
+    row = {"op": "_linear_pointwise", "calls": 1, "self_ms": 2.0, "share": 1.0, "nodes": nodes}
+    after = {"operations": [row], "total_ms": 2.0, "candidate": "winner", "how_obtained": "By torch.", "overhead": 1.5}
+    text = Page(render(result(profile_after=after), {})).text
+    assert (
+        "Where winner spends its time 2.00 ms in operations; the profiler made the call 1.50× as long. By torch."
+        in text
+    )
+    assert "these times are not the judged ones" in text
+    assert "_linear_pointwise 1 2.00 ms 100.0 % linear, relu_1" in text
+    assert "Where winner" not in Page(render(result(), {})).text

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,6 +56,25 @@ def test_places_that_are_not_finite_have_no_part_in_spread_or_error() -> None:
     assert total.elements == 2
     assert total.relative(unit) == pytest.approx(math.sqrt(0.25 / 2))
     assert total.max_abs == 0.5
+
+
+@pytest.mark.parametrize(
+    ("precision", "max_error", "allowed"),
+    [
+        ("float32", None, 3 * 1e-6 + 1e-5),
+        ("float32", 5e-6, 5e-6),  # tighter than the house rule
+        ("float32", 1e-2, 3 * 1e-6 + 1e-5),  # never looser
+        ("float32", 1e-7, 1e-6),  # the original itself is above it
+        ("bfloat16", None, 2e-2),
+        ("bfloat16", 1e-3, 1e-3),
+        ("bfloat16", 5e-2, 5e-2),
+        ("bfloat16", 4e-6, 4e-6),  # below what float32 itself would be allowed
+    ],
+)
+def test_max_error_tightens_float32_and_is_the_bound_of_a_lower_precision(
+    precision: Any, max_error: float | None, allowed: float
+) -> None:
+    assert rule_for(precision, 3.0, max_error).allowed(1e-6) == pytest.approx(allowed)
 
 
 def test_errors_are_pooled_over_sets() -> None:

@@ -1,4 +1,4 @@
-"""What tests of people share: mail is sent at once, and the count of failed sign-ins can be switched on."""
+"""What tests of people share: an owner, mail that is sent at once, a count of failed sign-ins to switch on."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import pytest
 from django.test import override_settings
 
 from fuseworks.accounts import mail
+from fuseworks.accounts.models import Team, User
+from tests.platform.factories import make_member, make_user
 
 
 @pytest.fixture(autouse=True)
@@ -18,6 +20,11 @@ def mail_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         work()
 
     monkeypatch.setattr(mail, "later", now)
+
+
+@pytest.fixture
+def owner(team: Team) -> User:
+    return make_member(team, "owner", make_user("owner@example.com", name="Ann"))
 
 
 @pytest.fixture

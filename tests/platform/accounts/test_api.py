@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 import pytest
 from rest_framework.test import APIClient
@@ -160,7 +161,8 @@ def test_the_last_owner_stays() -> None:
         assert (answer.status_code, answer.json()["id"]) == (409, "accounts:usage:last-owner")
 
 
-def test_an_invitation_is_made_with_its_link_once_and_revoked() -> None:
+def test_an_invitation_is_made_with_its_link_once_and_revoked(settings: Any) -> None:
+    settings.EMAIL_BACKEND = "django.core.mail.backends.console.EmailBackend"  # no mail server is set
     team = make_team("ads-ranking")
     api = api_for(make_token(make_member(team, "owner")))
     address = "/api/v1/teams/ads-ranking/invitations/"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.core import mail as django_mail
@@ -14,19 +15,10 @@ from fuseworks.accounts import services
 from fuseworks.accounts.models import AuditEntry, Invitation, Membership, Team, User
 from fuseworks.accounts.permissions import Actor
 from fuseworks.core.errors import PlatformError
-from tests.platform.factories import PASSWORD, client_for, make_member, make_team, make_user
+from tests.platform.factories import PASSWORD, api_for, client_for, make_member, make_team, make_user
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def team() -> Team:
-    return make_team("ads-ranking")
-
-
-@pytest.fixture
-def owner(team: Team) -> User:
-    return make_member(team, "owner", make_user("owner@example.com", name="Ann"))
+UNSENT = "django.core.mail.backends.console.EmailBackend"
 
 
 def invite(owner: User, team: Team, email: str = "new@example.com", role: str = "member") -> services.Invited:
@@ -37,18 +29,22 @@ def follow(client: Client, token: str):  # type: ignore[no-untyped-def]
     return client.get(f"/invitations/{token}/", follow=True)
 
 
-def test_the_page_shows_the_link_once_and_mails_it(owner: User, team: Team, django_capture_on_commit_callbacks) -> None:  # type: ignore[no-untyped-def]
-    client = client_for(owner)
+def test_the_link_is_mailed_to_the_address_and_shown_to_nobody_else(
+    owner: User, team: Team, django_capture_on_commit_callbacks: Any
+) -> None:
     with django_capture_on_commit_callbacks(execute=True):
-        answer = client.post("/teams/ads-ranking/invite/", {"email": "New@example.com", "role": "viewer"})
-    (link,) = re.findall(r'<code class="text-body" id="invitation-link">(\S+)</code>', answer.content.decode())
-    assert answer.status_code == 200
-    assert "no-store" in answer["Cache-Control"]
-    assert link.startswith("http://testserver/invitations/")
-    assert link in django_mail.outbox[0].body
-    assert django_mail.outbox[0].to == ["new@example.com"]
-    assert django_mail.outbox[0].subject == "Ann invites you to Ads ranking on Fuseworks"
-    assert link not in client.get("/teams/ads-ranking/").content.decode()
+        page = client_for(owner).post("/teams/ads-ranking/invite/", {"email": "New@example.com", "role": "viewer"})
+        answer = api_for(owner).post("/api/v1/teams/ads-ranking/invitations/", {"email": "b@e.com", "role": "viewer"})
+    first, second = django_mail.outbox
+    (token,) = re.findall(r"http://testserver/invitations/(\S+)/", first.body)
+    assert first.to == ["new@example.com"] and second.to == ["b@e.com"]
+    assert first.subject == "Ann invites you to Ads ranking on Fuseworks"
+    text = page.content.decode()
+    assert page.status_code == 200 and "new@example.com is invited" in text
+    assert token not in text and "invitation-link" not in text
+    assert "by e-mail, and nowhere else" in text
+    assert (answer.status_code, answer.json()["link"]) == (201, None)
+    assert "/invitations/" not in answer.content.decode()
 
 
 def test_only_the_links_hash_is_stored(owner: User, team: Team) -> None:
@@ -59,10 +55,18 @@ def test_only_the_links_hash_is_stored(owner: User, team: Team) -> None:
     assert invited.token not in repr(invited)
 
 
-def test_without_a_mail_server_the_inviter_is_told_to_pass_the_link_on(owner: User, team: Team) -> None:
-    with override_settings(EMAIL_BACKEND="django.core.mail.backends.console.EmailBackend"):
-        answer = client_for(owner).post("/teams/ads-ranking/invite/", {"email": "new@example.com", "role": "viewer"})
-    assert "pass the link on yourself" in answer.content.decode()
+def test_without_a_mail_server_the_link_is_shown_once_with_what_that_means(owner: User, team: Team) -> None:
+    client = client_for(owner)
+    with override_settings(EMAIL_BACKEND=UNSENT):
+        answer = client.post("/teams/ads-ranking/invite/", {"email": "new@example.com", "role": "viewer"})
+    text = answer.content.decode()
+    (link,) = re.findall(r'<code class="text-body" id="invitation-link">(\S+)</code>', text)
+    assert link.startswith("http://testserver/invitations/")
+    assert "no-store" in answer["Cache-Control"]
+    assert "pass the link on yourself" in text and "Nothing proves who opens it" in text
+    assert link not in client.get("/teams/ads-ranking/").content.decode()
+    assert "You are invited to Ads ranking" in Client().get(link, follow=True).content.decode()
+    assert django_mail.outbox == []
 
 
 @pytest.mark.parametrize(

@@ -14,16 +14,6 @@ from tests.platform.factories import client_for, make_member, make_team, make_to
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def team() -> Team:
-    return make_team("ads-ranking")
-
-
-@pytest.fixture
-def owner(team: Team) -> User:
-    return make_member(team, "owner", make_user("owner@example.com"))
-
-
 def of(user: User, team: Team) -> Membership:
     return Membership.objects.get(user=user, team=team)
 

@@ -12,9 +12,10 @@ from django.db import OperationalError, connection
 from django.test import Client, override_settings
 
 import fuseworks
-from fuseworks.core import health
-from fuseworks.core.health import Unhealthy, examine
+from fuseworks.core import health, storage
+from fuseworks.core.health import Degraded, examine
 from fuseworks.fleet.leadership import LOCK
+from fuseworks.settings import environment
 
 pytestmark = pytest.mark.django_db
 
@@ -116,11 +117,34 @@ def test_a_database_that_does_not_answer_makes_the_site_unhealthy_and_tells_stra
     assert "10.0.0.7" not in answer.content.decode() + page.content.decode()
 
 
-def test_a_broker_that_does_not_answer_is_named(closed_port: int) -> None:
+def test_a_broker_that_does_not_answer_is_named_and_pages_go_on_working(client: Client, closed_port: int) -> None:
     with override_settings(REDIS_URL=f"redis://127.0.0.1:{closed_port}/0"):
+        answer = client.get("/health/?format=json")
+        page = client.get("/health/?format=html")
+    (check,) = [c for c in answer.json()["checks"] if not c["ok"]]
+    assert (check["name"], check["serves"]) == ("broker", True)
+    assert "the broker does not answer" in check["detail"]
+    assert (answer.status_code, answer.json()["status"], page.status_code) == (200, "degraded", 200)
+    assert "Pages work, but something is wrong" in page.content.decode()
+
+
+@pytest.mark.parametrize("setting", ["REDIS_URL", "HEALTH_SERVICES"])
+def test_a_server_that_accepts_and_never_answers_is_not_waited_for(setting: str, listening: int) -> None:
+    value: object = f"redis://127.0.0.1:{listening}/0"
+    if setting == "HEALTH_SERVICES":
+        value = [f"far=198.51.100.1:{listening}"]  # an address of documents: nothing answers there
+    with override_settings(**{setting: value}):
         (check,) = [c for c in examine() if not c.ok]
-    assert check.name == "broker"
-    assert "the broker does not answer" in check.detail
+    assert check.seconds < 3
+
+
+def test_a_database_that_is_gone_is_waited_for_three_seconds_unless_its_address_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("A_DATABASE", "postgresql://user@database/name")
+    assert environment.database("A_DATABASE")["OPTIONS"] == {"connect_timeout": 3}
+    monkeypatch.setenv("A_DATABASE", "postgresql://user@database/name?connect_timeout=7")
+    assert environment.database("A_DATABASE")["OPTIONS"] == {"connect_timeout": "7"}
 
 
 def test_a_site_without_a_broker_says_so() -> None:
@@ -129,10 +153,10 @@ def test_a_site_without_a_broker_says_so() -> None:
     assert "REDIS_URL" in check.detail
 
 
-def test_too_little_disk_is_unhealthy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_disk_is_told_and_ends_no_site(monkeypatch: pytest.MonkeyPatch) -> None:
     usage = type("Usage", (), {"free": 300 << 20})
-    monkeypatch.setattr(health.shutil, "disk_usage", lambda path: usage)
-    with pytest.raises(Unhealthy) as caught:
+    monkeypatch.setattr(storage.shutil, "disk_usage", lambda path: usage)
+    with pytest.raises(Degraded) as caught:
         health.disk()
     assert "only 300 MiB are free" in str(caught.value)
 
@@ -142,7 +166,7 @@ def test_the_disk_is_that_of_the_files_even_before_their_folder_is_made(
 ) -> None:
     asked = []
     usage = type("Usage", (), {"free": 5 << 30})
-    monkeypatch.setattr(health.shutil, "disk_usage", lambda path: asked.append(path) or usage)
+    monkeypatch.setattr(storage.shutil, "disk_usage", lambda path: asked.append(path) or usage)
     with override_settings(STORAGE=tmp_path / "not" / "yet"):
         assert health.disk() == "5 GiB free"
     assert asked == [tmp_path]

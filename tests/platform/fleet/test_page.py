@@ -57,6 +57,16 @@ class TestPage:
         assert "One table &lt;b&gt;of many." in text
         assert 'hx-get="/fleet/live/"' in text
 
+    @pytest.mark.parametrize(("count", "is_told"), [(2, False), (3, True)])
+    def test_messages_that_no_worker_takes_are_told_with_what_to_look_at(
+        self, browser: Client, count: int, is_told: bool
+    ) -> None:
+        worker_row("host cpu", seen=timezone.now())
+        queued(unclaimed=count)
+        text = browser.get("/fleet/").content.decode()
+        said = "1 run for cpu was sent three times or more, and no worker took it"
+        assert (said in text) is is_told
+
     def test_another_teams_run_is_busy_and_no_more(self, browser: Client) -> None:
         now = timezone.now()
         worker_row("a", seen=now)

@@ -9,7 +9,7 @@ import pytest
 from fuseworks.accounts.permissions import Actor
 from fuseworks.fleet import selectors
 from fuseworks.runs.models import Attempt
-from fuseworks.runs.services import attempt_claim, attempt_give_up
+from fuseworks.runs.services import attempt_claim, attempt_give_up, reap
 from tests.platform import factories
 from tests.platform.runs.steps import NOW, at, claimed, opened, queued, worker_row
 
@@ -110,6 +110,29 @@ def test_the_place_says_what_the_run_waits_for() -> None:
     attempt_claim(attempt=attempt, worker="a", now=NOW)
     run.refresh_from_db()
     assert selectors.queue_place(run=run, now=NOW) is None
+
+
+def test_a_run_that_no_worker_takes_up_says_so_and_is_not_sent_for_a_while() -> None:
+    worker_row("a", seen=at(2000))
+    run = queued()
+    for count in (1, 2, 3):
+        opened(run, at(200 * count))
+        reap(now=at(200 * count + 121))
+    run.refresh_from_db()
+    now = at(721)
+    worker_row("b", seen=now)
+    place = selectors.queue_place(run=run, now=now)
+    assert place is not None
+    assert place.waits_for == "link"
+    assert place.reason == "Sent 3 times, and no worker took it: look at the workers' link to the broker."
+    assert selectors.waiting(target="cpu", now=at(721 + 59)) == []
+    assert [one.run_id for one in selectors.waiting(target="cpu", now=at(721 + 60))] == [run.pk]
+    (queue,) = selectors.queues(now=now)
+    assert (queue.waiting, queue.in_vain) == (1, 1)
+    opened(run, at(800))
+    run.refresh_from_db()
+    sent = selectors.queue_place(run=run, now=now)
+    assert sent is not None and sent.waits_for == "link"
 
 
 def test_queues_are_listed_for_every_target_that_is_served_or_wanted() -> None:

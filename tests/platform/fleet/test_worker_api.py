@@ -137,6 +137,6 @@ def test_the_fleet_in_the_api_tells_of_visible_runs_only() -> None:
         ("a", "busy", str(mine.pk), 0.03),
         ("b", "busy", None, None),
     ]
-    assert body["queues"] == [{"target": "cpu", "waiting": 0, "running": 2, "workers": 2, "free": 0}]
+    assert body["queues"] == [{"target": "cpu", "waiting": 0, "running": 2, "workers": 2, "free": 0, "in_vain": 0}]
     assert body["dispatcher"] is False
     assert APIClient().get("/api/v1/workers/").status_code == 401

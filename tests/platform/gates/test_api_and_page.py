@@ -14,11 +14,6 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def team() -> Team:
-    return make_team("ads-ranking")
-
-
-@pytest.fixture
 def check(team: Team) -> GateCheck:
     before, after = two_versions(team)
     run = make_run(after, purpose="compare", against=before, status="succeeded")
@@ -38,6 +33,16 @@ def test_the_check_of_a_run_has_the_exit_code(check, team):
     assert (found["latency_ratio"], found["latency_ratio_low"], found["latency_ratio_high"]) == (1.2, 1.1, 1.3)
     assert (found["model"], found["version_number"], found["against_number"]) == ("DIN", 2, 1)
     assert found["run"] == str(check.run_id) and found["team"] == "ads-ranking"
+    assert (found["compared_as"], found["recipe_run"], found["reason"]) == ("uploaded", None, "")
+
+
+def test_a_check_without_figures_says_why(check, team):
+    problem = {"id": "compare:user:after-not-packaged", "message": "model.py cannot be packaged", "remedy": "Optimize."}
+    Run.objects.filter(pk=check.run_id).update(status="failed", problem=problem, recipe_document={"kind": "Recipe"})
+    GateCheck.objects.filter(pk=check.pk).update(outcome="no_result", latency_ratio=None)
+    found = api_for(make_member(team)).get(f"/api/v1/gates/{check.run_id}/").json()
+    assert (found["exit_code"], found["reason"]) == (4, "model.py cannot be packaged")
+    assert found["compared_as"] == "packaged"
 
 
 def test_there_is_no_exit_code_before_the_end(check, team):
@@ -79,7 +84,9 @@ def test_the_page_lists_a_models_history(check, team):
     body = client.get("/gates/", {"model": check.run.version.model_id}).content.decode()
     assert "Gates of DIN" in body
     assert "1.200" in body and "[1.100, 1.300]" in body and "1.05" in body
-    assert 'data-word="fail"' in body
+    assert 'data-word="fail"' in body and "as uploaded" in body
+    Run.objects.filter(pk=check.run_id).update(recipe_document={"kind": "Recipe"})
+    assert "<td>as packaged</td>" in client.get("/gates/").content.decode()
 
 
 def test_the_pages_of_a_long_history_are_linked_with_and_without_a_model(check, team, monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fuseworks.gates.models import GateCheck
+from fuseworks.gates.rules import exit_code
 from fuseworks.gates.when_finished import settle, settle_without_result
 from fuseworks.runs.finished import ended_functions, finished_functions
 from fuseworks.runs.models import Run
@@ -51,6 +52,14 @@ def test_it_cannot_tell_when_the_limit_lies_within_the_interval():
     assert (check.latency_ratio_low, check.latency_ratio_high) == (pytest.approx(0.8), pytest.approx(1.25))
 
 
+@pytest.mark.parametrize(("low", "high"), [(0.96, 1.25), (0.5, 0.6)])
+def test_it_cannot_tell_by_a_comparison_that_carries_no_verdict_however_clear_its_interval(low: float, high: float):
+    run = gated()
+    found = compared(run.against, low=low, high=high)
+    found["comparisons"][0]["reason"] = "only 3 of the 6 pairs that a verdict needs fitted into the time"
+    assert settled(run, found).outcome == "cannot_tell"
+
+
 def test_a_slow_version_fails_also_when_it_was_the_base_of_the_comparison():
     run = gated()
     # after / before is 1.1 to 1.3: the document calls `other` faster, which is the version before
@@ -68,6 +77,17 @@ def test_a_run_that_did_not_succeed_gives_no_result_even_when_it_measured_someth
     run = gated(status)
     found = compared(run.against, low=0.96, high=1.0, status=status)
     assert settled(run, found).outcome == "no_result"
+
+
+@pytest.mark.parametrize(("side", "outcome"), [("before", "cannot_tell"), ("after", "no_result")])
+def test_it_cannot_tell_when_the_version_before_cannot_be_packaged_and_blames_only_the_new_one(side, outcome):
+    run = gated("failed")
+    problem = {"id": f"compare:user:{side}-not-packaged", "side": "user", "message": "its graph has no such tables"}
+    found = document("compare") | {"status": "failed", "problem": problem, "comparisons": []}
+    check = settled(run, found)
+    assert (check.outcome, check.latency_ratio) == (outcome, None)
+    check.refresh_from_db()
+    assert exit_code(check) == {"before": 2, "after": 4}[side]
 
 
 def test_a_run_that_ends_without_a_document_gives_no_result():

@@ -13,11 +13,6 @@ from tests.platform.recipes.documents import document
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def team():
-    return factories.make_team("ads-ranking")
-
-
 def test_a_recipe_lives_by_the_api(team):
     api = factories.api_for(factories.make_token(factories.make_member(team, "owner")))
     saved = api.post("/api/v1/recipes/", {"team": "ads-ranking", "document": yaml.safe_dump(document())})
@@ -62,7 +57,7 @@ def test_applying_starts_a_replay_of_ones_own_version(team):
         f"/api/v1/recipe-versions/{saved['id']}/apply/", {"version": str(version.pk), "policy": {"budget_s": 120}}
     )
     assert started.status_code == 201
-    run = Run.objects.get(pk=started.json()["run"])
+    run = Run.objects.get(pk=started.json()["id"])
     assert (run.purpose, run.team, str(run.recipe_version_id)) == ("replay", other, saved["id"])
     assert run.policy["budget_s"] == 120
     # his recipe's owner may not apply it to a stranger's model
@@ -108,3 +103,35 @@ def test_a_viewer_is_offered_nothing_that_he_may_not_do(team):
     assert viewer.post(f"/recipe-versions/{version.pk}/publish/", {"visibility": "team"}).status_code == 403
     version.refresh_from_db()
     assert version.state == "draft"
+
+
+def finished_run(team, **fields):
+    run = factories.make_run(factories.make_version(factories.make_model(team)), status="succeeded", **fields)
+    factories.make_result(run, factories.result_document(recipe=document()))
+    return run
+
+
+def test_saving_what_a_run_found_tells_a_new_draft_from_a_version_that_was_there(team):
+    owner = factories.make_member(team, "owner")
+    api, page = factories.api_for(owner), factories.client_for(owner)
+    run, again = finished_run(team), finished_run(team)
+    saved = api.post(f"/api/v1/runs/{run.pk}/recipe/", {})
+    assert (saved.status_code, saved.json()["state"]) == (201, "draft")
+    assert api.post(f"/api/v1/runs/{run.pk}/recipe/", {}).status_code == 200
+    told = page.post(f"/runs/{again.pk}/save-recipe/", follow=True).content.decode()
+    assert "Your team has a draft with these very steps" in told
+    api.post(f"/api/v1/recipe-versions/{saved.json()['id']}/publish/", {"visibility": "team"})
+    told = page.post(f"/runs/{finished_run(team).pk}/save-recipe/", follow=True).content.decode()
+    assert "Your team has a recipe with these very steps" in told
+    assert "Saved as a draft" not in told
+
+
+def test_a_draft_whose_steps_were_edited_still_says_which_run_it_came_from(team):
+    owner = factories.make_member(team, "owner")
+    api, run = factories.api_for(owner), finished_run(team)
+    saved = api.post(f"/api/v1/runs/{run.pk}/recipe/", {}).json()
+    other = {**document(), "steps": [{"pass": "split_target_attention"}, {"backend": "openvino"}]}
+    assert api.patch(f"/api/v1/recipe-versions/{saved['id']}/", {"document": other}).status_code == 200
+    page = factories.client_for(owner).get(f"/recipes/{saved['recipe']}/").content.decode()
+    assert f'href="/runs/{run.pk}/"' in page
+    assert "another team" not in page

@@ -10,7 +10,7 @@ from fuseworks.accounts.permissions import Actor
 from fuseworks.core.errors import PlatformError
 from fuseworks.recipes import services
 from fuseworks.recipes.models import Evidence, Recipe, RecipeVersion
-from fuseworks.recipes.selectors import evidence_of, with_best_gain
+from fuseworks.recipes.selectors import CatalogQuery, catalog, evidence_of, with_best_gain
 from fuseworks.runs.services import run_create
 from optimizer.recipe.document import digest, parse
 from optimizer.result import Result
@@ -18,11 +18,6 @@ from tests.platform import factories
 from tests.platform.recipes.documents import document
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def team():
-    return factories.make_team("ads-ranking")
 
 
 def as_(team, role: str) -> Actor:
@@ -146,6 +141,41 @@ def test_deprecating_asks_for_a_published_version(team):
     assert (done.state, done.deprecation_reason) == ("deprecated", "slow on AVX2")
 
 
+def test_a_deprecation_is_taken_back_and_the_catalog_offers_it_again(team):
+    saved, maintainer = save(team), as_(team, "maintainer")
+    services.version_publish(actor=maintainer, recipe_version=saved, visibility="unit")
+    published_at = saved.published_at
+    services.version_deprecate(actor=maintainer, recipe_version=saved, reason="slow on AVX2")
+    assert not catalog(actor=maintainer, query=CatalogQuery()).exists()
+    again = services.version_undeprecate(actor=maintainer, recipe_version=saved)
+    assert (again.state, again.deprecation_reason, again.deprecated_at) == ("published", "", None)
+    assert (again.published_at, Recipe.objects.get().visibility) == (published_at, "unit")
+    assert catalog(actor=maintainer, query=CatalogQuery()).get() == saved
+    assert AuditEntry.objects.get(action="recipe.undeprecate").detail == {"reason": "slow on AVX2"}
+
+
+def test_only_what_is_deprecated_is_taken_back_and_by_maintainers(team):
+    saved, owner = save(team), as_(team, "owner")
+    assert refused(services.version_undeprecate, actor=owner, recipe_version=saved).id == "recipes:usage:not-deprecated"
+    services.version_publish(actor=owner, recipe_version=saved, visibility="team")
+    services.version_deprecate(actor=owner, recipe_version=saved, reason="slow")
+    error = refused(services.version_undeprecate, actor=as_(team, "member"), recipe_version=saved)
+    assert error.context["needed"] == "maintainer"
+
+
+def test_a_further_version_of_a_recipe_for_the_company_needs_an_owner_however_it_is_asked_for(team):
+    services.version_publish(actor=as_(team, "owner"), recipe_version=save(team), visibility="company")
+    second = save(team, version="1.1.0")
+    for visibility in ("team", "company"):
+        error = refused(
+            services.version_publish, actor=as_(team, "maintainer"), recipe_version=second, visibility=visibility
+        )
+        assert error.context["needed"] == "owner"
+    services.version_publish(actor=as_(team, "owner"), recipe_version=second, visibility="team")
+    assert (Recipe.objects.get().visibility, second.state) == ("company", "published")
+    assert AuditEntry.objects.filter(action="recipe.publish").latest("created_at").detail["visibility"] == "company"
+
+
 def test_a_derived_draft_names_its_source(team):
     saved = save(team)
     other = factories.make_team("search-ranking")
@@ -173,7 +203,7 @@ def finished(team):
 
 
 def test_one_click_saves_what_a_run_found_with_the_run_as_evidence(team, finished):
-    saved = services.recipe_save_from_run(actor=as_(team, "member"), run=finished)
+    saved = services.recipe_save_from_run(actor=as_(team, "member"), run=finished).version
     assert (saved.state, saved.source_run) == ("draft", finished)
     evidence = Evidence.objects.get()
     assert (evidence.recipe_version, evidence.outcome, evidence.family) == (saved, "faster", "ranking")
@@ -183,7 +213,8 @@ def test_one_click_saves_what_a_run_found_with_the_run_as_evidence(team, finishe
 def test_a_second_click_finds_the_same_draft(team, finished):
     member = as_(team, "member")
     first = services.recipe_save_from_run(actor=member, run=finished)
-    assert services.recipe_save_from_run(actor=member, run=finished) == first
+    assert first.is_new
+    assert services.recipe_save_from_run(actor=member, run=finished) == (first.version, False)
     assert Evidence.objects.count() == 1
 
 
@@ -193,7 +224,7 @@ def test_the_next_run_that_finds_other_steps_saves_the_next_version(team, finish
     second = factories.make_run(finished.version, status="succeeded")
     other = {**document(), "steps": [{"pass": "split_target_attention"}, {"backend": "openvino"}]}
     factories.make_result(second, factories.result_document(recipe=other))
-    assert services.recipe_save_from_run(actor=member, run=second).version == "1.1.0"
+    assert services.recipe_save_from_run(actor=member, run=second).version.version == "1.1.0"
 
 
 def test_the_next_run_that_finds_the_same_steps_is_more_evidence_of_the_same_version(team, finished):
@@ -201,8 +232,8 @@ def test_the_next_run_that_finds_the_same_steps_is_more_evidence_of_the_same_ver
     first = services.recipe_save_from_run(actor=member, run=finished)
     second = factories.make_run(finished.version, status="succeeded")
     factories.make_result(second, factories.result_document(recipe=document(summary="found again")))
-    assert services.recipe_save_from_run(actor=member, run=second) == first
-    assert len(evidence_of(actor=member, recipe_version=first)) == 2
+    assert services.recipe_save_from_run(actor=member, run=second) == (first.version, False)
+    assert len(evidence_of(actor=member, recipe_version=first.version)) == 2
 
 
 @pytest.mark.parametrize(
@@ -233,7 +264,7 @@ def test_the_search_column_holds_the_words_of_name_and_passes(team):
 
 def test_a_draft_that_was_edited_keeps_no_evidence_of_other_steps(team, finished):
     member = as_(team, "member")
-    saved = services.recipe_save_from_run(actor=member, run=finished)
+    saved = services.recipe_save_from_run(actor=member, run=finished).version
     renamed = services.draft_edit(
         actor=member,
         recipe_version=saved,
@@ -289,7 +320,7 @@ def test_publishing_a_further_version_to_fewer_narrows_nothing(team):
     first = services.recipe_save(actor=owner, team=team, document=document())
     services.version_publish(actor=owner, recipe_version=first, visibility="company")
     second = services.recipe_save(actor=owner, team=team, document=document(version="1.1.0", summary="newer"))
-    services.version_publish(actor=maintainer, recipe_version=second, visibility="team")
+    services.version_publish(actor=owner, recipe_version=second, visibility="team")
     recipe = Recipe.objects.get()
     assert recipe.visibility == "company"
     error = refused(services.visibility_change, actor=maintainer, recipe=recipe, visibility="team")

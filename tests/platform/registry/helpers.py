@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,13 @@ def text(response: Any) -> str:
 def value_of(response: Any, name: str) -> str | None:
     found = re.search(rf'<input[^>]*name="{name}"[^>]*value="([^"]*)"', response.content.decode())
     return found[1] if found else None
+
+
+def wait_for(condition: Callable[[], Any], within_s: float = 10) -> None:
+    until = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.01)
 
 
 def refused(call: Callable[[], Any]) -> PlatformError:

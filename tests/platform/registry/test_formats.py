@@ -10,9 +10,10 @@ from collections.abc import Callable
 import pytest
 
 from fuseworks.core.errors import PlatformError
-from fuseworks.registry import archives, formats
+from fuseworks.registry import formats
 from fuseworks.registry.models import Format
-from optimizer.capturing import inspector
+from optimizer.uploads import zip_listing
+from optimizer.uploads.formats import LIMIT_BYTES
 
 PT2 = {
     "m/archive_format": b"pt2",
@@ -164,13 +165,13 @@ def test_a_zip_that_no_tool_writes_is_refused(make: Callable[[], bytes], text: s
 
 
 def test_a_zip_with_too_many_entries_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archives, "MAX_ENTRIES", 3)
+    monkeypatch.setattr(zip_listing, "MAX_ENTRIES", 3)
     assert "4 entries" in refusal(packed({f"{n}.py": b"x" for n in range(4)}), "m.zip").message
     assert formats.examine(io.BytesIO(packed({"model.py": b"", "a.py": b"", "b.py": b""})), "m.zip") == Format.ZIP
 
 
 def test_a_listing_is_never_read_whole_when_it_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archives, "MAX_LISTING_BYTES", 70_000)
+    monkeypatch.setattr(zip_listing, "MAX_LISTING_BYTES", 70_000)
     data = packed({"model.py": b"x", **{f"{n:0380d}.py": b"" for n in range(200)}})
     assert "its listing has more than" in refusal(data, "m.zip").message
 
@@ -191,8 +192,8 @@ def test_a_zip_holds_one_model(entries: dict[str, bytes], text: str) -> None:
     assert text in refused.message
 
 
-def test_the_limits_are_those_of_the_inspector_that_follows() -> None:
-    assert {str(name): limit for name, limit in formats.LIMIT_BYTES.items()} == inspector.LIMIT_BYTES
+def test_each_format_of_a_version_has_a_limit() -> None:
+    assert {str(name) for name in Format} == set(LIMIT_BYTES)
 
 
 @pytest.mark.parametrize(

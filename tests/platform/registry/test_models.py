@@ -21,11 +21,6 @@ MODELS = "/api/v1/models/"
 
 
 @pytest.fixture
-def team() -> Team:
-    return factories.make_team("ads-ranking")
-
-
-@pytest.fixture
 def api(team: Team) -> APIClient:
     return factories.api_for(factories.make_token(factories.make_member(team, "maintainer"), team))
 

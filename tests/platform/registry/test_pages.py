@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -168,9 +169,16 @@ def test_a_version_at_work_cannot_be_deleted(client: Client, version: ModelVersi
 # ---- runs ---------------------------------------------------------------------------------------------------------
 
 
-def worker(**fields: Any) -> Worker:
-    now = timezone.now()
-    return Worker.objects.create(host="h", last_seen_at=now, started_at=now, **fields)
+def worker(*, silent_s: float = 0, **fields: Any) -> Worker:
+    seen = timezone.now() - timedelta(seconds=silent_s)
+    return Worker.objects.create(host="h", last_seen_at=seen, started_at=seen, **fields)
+
+
+def test_the_form_offers_no_target_of_which_no_worker_is_alive(client: Client, version: ModelVersion) -> None:
+    worker(name="killed", target="cuda:sm_80", manifest={"backends": [{"name": "of_the_dead"}]}, silent_s=40 * 86400)
+    factories.make_workload(version)
+    shown = text(client.get(f"/versions/{version.pk}/"))
+    assert "cuda:sm_80" not in shown and "of_the_dead" not in shown
 
 
 def test_the_form_starts_a_run_with_its_policy(client: Client, version: ModelVersion) -> None:
@@ -248,3 +256,26 @@ def test_viewers_see_everything_and_no_button(team: Team, version: ModelVersion)
     assert "1,234,567" in shown and "may look at runs, not start them" in shown
     for button in ("Make it faster", "Save as a new revision", "Delete"):
         assert button not in shown
+
+
+# ---- many versions -------------------------------------------------------------------------------------------------
+
+
+def test_a_model_with_a_version_a_commit_is_shown_in_parts(client: Client, version: ModelVersion) -> None:
+    for _ in range(29):
+        factories.make_version(version.model)
+    pages = (client.get(f"/models/{version.model_id}/", {"page": page}) for page in ("1", "2"))
+    newest, last = (page.content.decode() for page in pages)
+    assert ">v30<" in newest and ">v5<" not in newest
+    assert ">v5<" in last and ">v30<" not in last
+
+
+def test_the_version_to_compare_with_may_be_older_than_the_list(client: Client, version: ModelVersion) -> None:
+    for _ in range(33):
+        factories.make_version(version.model)
+    newest = version.model.versions.order_by("-number")[0]
+    factories.make_workload(newest)
+    assert f'<option value="{version.pk}"' not in client.get(f"/versions/{newest.pk}/").content.decode()
+    answer = client.post(f"/versions/{newest.pk}/compare/", {"against": str(version.pk), "budget_s": "60"})
+    assert answer.status_code == 302
+    assert Run.objects.get(purpose="compare").against == version

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import io
+import os
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,7 +14,16 @@ from pathlib import Path
 import pytest
 
 from fuseworks.core.errors import PlatformError
-from fuseworks.core.storage import BLOCK_BYTES, delete_stored, open_stored, serve, store, store_file, stored_keys
+from fuseworks.core.storage import (
+    BLOCK_BYTES,
+    delete_stored,
+    open_stored,
+    refused_when_full,
+    serve,
+    store,
+    store_file,
+    stored_keys,
+)
 
 MIB = 1 << 20
 
@@ -76,6 +87,47 @@ def test_a_file_of_this_machine_is_taken_in_and_stays_where_it_was(tmp_path: Pat
         assert file.read() == b"bytes"
     assert [k for k, _ in stored_keys("versions")] == [key]
     assert list(stored_keys("nothing")) == []
+
+
+def test_a_file_that_is_taken_in_is_on_the_disk_when_its_key_is_known(
+    tmp_path: Path, storage: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settled: list[str] = []
+    monkeypatch.setattr(
+        "fuseworks.core.storage.os.fsync", lambda descriptor: settled.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+    )
+    path = tmp_path / "mine"
+    path.write_bytes(b"bytes")
+    file = storage / "files" / store_file(path, prefix="versions")
+    assert settled == [str(file), str(file.parent), str(storage / "files")]
+
+
+@pytest.mark.parametrize("step", ["shutil.copyfile", "os.fsync"])
+def test_half_a_copy_on_a_full_disk_is_not_left(
+    step: str, tmp_path: Path, storage: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*given: object) -> None:
+        if step == "shutil.copyfile":
+            Path(str(given[1])).write_bytes(b"ha")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def no_links(*_: object) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    path = tmp_path / "mine"
+    path.write_bytes(b"half")
+    monkeypatch.setattr("fuseworks.core.storage.os.link", no_links)
+    monkeypatch.setattr(f"fuseworks.core.storage.{step}", full)
+    with pytest.raises(PlatformError) as caught, refused_when_full("registry:ours:disk-full"):
+        store_file(path, prefix="versions")
+    assert caught.value.status == 507
+    assert [file for file in storage.rglob("*") if file.is_file()] == []
+
+
+def test_any_other_trouble_of_the_disk_is_no_lack_of_room() -> None:
+    with pytest.raises(OSError) as caught, refused_when_full("registry:ours:disk-full"):
+        raise OSError(errno.EIO, "Input/output error")
+    assert caught.value.errno == errno.EIO
 
 
 def test_only_the_web_processes_may_read_the_files(storage: Path) -> None:

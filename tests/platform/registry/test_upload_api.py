@@ -11,6 +11,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from fuseworks.accounts.models import Team
+from fuseworks.registry import incoming
 from fuseworks.registry.models import ModelVersion, Upload
 from fuseworks.runs.models import Run
 from tests.platform import factories
@@ -18,11 +19,6 @@ from tests.platform import factories
 pytestmark = pytest.mark.django_db
 SOURCE = b"class Model: ...\n"
 UPLOADS = "/api/v1/uploads/"
-
-
-@pytest.fixture
-def team() -> Team:
-    return factories.make_team("ads-ranking")
 
 
 @pytest.fixture
@@ -244,3 +240,11 @@ def test_a_stranger_finds_no_upload(api: APIClient) -> None:
     put = stranger.generic("PUT", f"{UPLOADS}ads-ranking/din/din.py", SOURCE)
     assert put.status_code == 404
     assert APIClient().head(address).status_code == 401
+
+
+def test_an_upload_whose_bytes_were_lost_does_not_hide_the_others(api: APIClient) -> None:
+    lost, kept = (begin(api, model_name=name).json() for name in ("Lost", "Kept"))
+    incoming.path_of(Upload.objects.get(pk=lost["id"])).unlink()
+    listed = {one["id"]: one["offset_bytes"] for one in api.get(UPLOADS).json()["results"]}
+    assert listed == {lost["id"]: None, kept["id"]: 0}
+    assert api.get(lost["address"]).status_code == 410

@@ -99,6 +99,14 @@ def test_viewers_are_told_whom_to_ask(team: Team) -> None:
     assert '<form method="post" enctype' not in shown.content.decode()
 
 
+def test_the_form_of_a_viewer_is_not_even_read(team: Team) -> None:
+    client = factories.client_for(factories.make_member(team, "viewer"))
+    refused = client.post("/uploads/new/", upload_form())
+    assert (refused.status_code, "Ask the owner of a team" in text(refused)) == (403, True)
+    assert refused.wsgi_request._read_started is False
+    assert not ModelVersion.objects.exists()
+
+
 def test_strangers_are_sent_to_sign_in(version: ModelVersion) -> None:
     for address in ("/models/", f"/versions/{version.pk}/", "/uploads/new/"):
         answer = Client().get(address)

@@ -12,25 +12,15 @@ from fuseworks.accounts.models import Team
 from fuseworks.accounts.permissions import Actor
 from fuseworks.registry import incoming
 from fuseworks.registry.models import Model, ModelVersion, Upload
-from fuseworks.registry.selectors import stored_bytes
 from fuseworks.registry.services import (
     version_delete,
 )
+from fuseworks.registry.usage import usage
 from tests.platform import factories
 from tests.platform.registry.helpers import SOURCE, append, begin, incoming_files, refused
 
 pytestmark = pytest.mark.django_db
 MIB = 1 << 20
-
-
-@pytest.fixture
-def team() -> Team:
-    return factories.make_team()
-
-
-@pytest.fixture
-def actor(team: Team) -> Actor:
-    return Actor(factories.make_member(team))
 
 
 # ---- refused before a byte is sent -----------------------------------------------------------------------------------
@@ -71,7 +61,7 @@ def test_the_quota_counts_versions_and_what_open_uploads_announced(actor: Actor,
     settings.TEAM_QUOTA_BYTES = 20
     append(actor, begin(actor, team, 6), b"123456")
     begin(actor, team, 10, filename="b.py")
-    assert stored_bytes(team=team) == 16
+    assert usage(team=team).stored_bytes == 16
     error = refused(lambda: begin(actor, team, 5, filename="c.py"))
     assert (error.id, error.status) == ("registry:usage:quota", 507)
     assert "Delete versions" in error.remedy
@@ -97,7 +87,7 @@ def test_no_room_on_the_disk_is_said_before_a_byte_is_sent(
     class Usage:
         free = incoming.KEPT_FREE_BYTES + 16
 
-    monkeypatch.setattr("fuseworks.registry.incoming.shutil.disk_usage", lambda path: Usage)
+    monkeypatch.setattr("fuseworks.core.storage.shutil.disk_usage", lambda path: Usage)
     assert refused(lambda: begin(actor, team, 17)).id == "registry:ours:disk-full"
     assert Upload.objects.count() == 0
     begin(actor, team, 16)

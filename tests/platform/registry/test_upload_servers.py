@@ -1,26 +1,21 @@
-"""Uploads over real connections: a WSGI server that hands the connection on, and an ASGI server that spools first."""
+"""Uploads over real connections, under a WSGI and an ASGI server: both hand the connection on to the view."""
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import http.client
+import re
 import socket
-import threading
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
-import uvicorn
-from django.core.asgi import get_asgi_application
-from django.db import connections
 
-from fuseworks.registry.models import ModelVersion, Upload
+from fuseworks.registry.models import ModelVersion
 from tests.platform import factories
+from tests.platform.registry.helpers import wait_for
 
 MIB = 1 << 20
 DATA = b"\x08" + bytes(range(256)) * (3 * MIB // 256)
@@ -31,31 +26,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def token() -> str:
     team = factories.make_team("ads-ranking")
     return factories.make_token(factories.make_member(team), team)
-
-
-@pytest.fixture
-def asgi(token: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The site under uvicorn, as it is served."""
-    # its threads must not keep connections to a database that the tests drop
-    monkeypatch.setitem(connections.settings["default"], "CONN_MAX_AGE", 0)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    config = uvicorn.Config(get_asgi_application(), host="127.0.0.1", port=port, log_level="error", lifespan="off")
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve()), daemon=True)
-    thread.start()
-    _wait_for(lambda: server.started)
-    yield f"http://127.0.0.1:{port}"
-    server.should_exit = True
-    thread.join(timeout=10)
-
-
-def _wait_for(condition: Any, within_s: float = 10) -> None:
-    until = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.01)
 
 
 def _client(base: str, token: str) -> httpx.Client:
@@ -83,16 +53,24 @@ def _half_sent(base: str, path: str, token: str, data: bytes, announced_bytes: i
     return connection
 
 
-def test_under_wsgi_what_came_before_the_client_went_is_kept(live_server: Any, token: str, storage: Path) -> None:
-    with _client(live_server.url, token) as client:
+@pytest.fixture(params=["wsgi", "asgi"])
+def site(request: Any) -> str:
+    """The address of the site under either server."""
+    return str(
+        request.getfixturevalue("live_server").url if request.param == "wsgi" else request.getfixturevalue("asgi")
+    )
+
+
+def test_what_came_before_the_client_went_is_kept(site: str, token: str, storage: Path) -> None:
+    with _client(site, token) as client:
         path = _begin(client)
-        connection = _half_sent(live_server.url, path, token, DATA[:MIB], len(DATA))
-        _wait_for(lambda: _part_size(storage) == MIB)
+        connection = _half_sent(site, path, token, DATA[:MIB], len(DATA))
+        wait_for(lambda: _part_size(storage) == MIB)
         # while that one is writing, another is kept out
         busy = client.patch(path, content=b"x", headers={"Upload-Offset": "0"})
         assert (busy.status_code, busy.json()["id"]) == (423, "registry:usage:busy")
         connection.close()
-        _wait_for(lambda: client.patch(path, content=b"", headers={"Upload-Offset": str(MIB)}).status_code != 423)
+        wait_for(lambda: client.patch(path, content=b"", headers={"Upload-Offset": str(MIB)}).status_code != 423)
         assert _offset(client, path) == MIB
         done = client.patch(path, content=DATA[MIB:], headers={"Upload-Offset": str(MIB)})
         assert done.status_code == 200
@@ -103,10 +81,10 @@ def _part_size(storage: Path) -> int:
     return sum(path.stat().st_size for path in (storage / "incoming").glob("*.part"))
 
 
-def test_under_wsgi_too_much_is_refused_before_it_is_read(live_server: Any, token: str) -> None:
-    with _client(live_server.url, token) as client:
+def test_too_much_is_refused_before_it_is_read(site: str, token: str) -> None:
+    with _client(site, token) as client:
         path = _begin(client)
-    parts = urlsplit(live_server.url)
+    parts = urlsplit(site)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)
     connection.putrequest("PATCH", path)
     connection.putheader("Authorization", f"Bearer {token}")
@@ -133,12 +111,27 @@ def test_under_asgi_pieces_and_the_download_pass(asgi: str, token: str) -> None:
     assert hashlib.sha256(received).hexdigest() == hashlib.sha256(DATA).hexdigest()
 
 
-def test_under_asgi_a_piece_that_breaks_off_is_lost_and_the_ones_before_it_are_kept(asgi: str, token: str) -> None:
-    with _client(asgi, token) as client:
+def test_the_last_piece_sent_again_is_answered_alike(site: str, token: str) -> None:
+    with _client(site, token) as client:
         path = _begin(client)
         client.patch(path, content=DATA[:MIB], headers={"Upload-Offset": "0"})
-        _half_sent(asgi, path, token, DATA[:1000], len(DATA)).close()
-        assert _offset(client, path) == MIB
-        put = client.put("/api/v1/uploads/ads-ranking/other/m.onnx", content=DATA)
-        assert put.status_code == 201
-    assert Upload.objects.filter(version=None).count() == 1
+        answers = [client.patch(path, content=DATA[MIB:], headers={"Upload-Offset": str(MIB)}) for _ in range(2)]
+        assert [answer.status_code for answer in answers] == [200, 200]
+        assert answers[0].json()["version"] == answers[1].json()["version"]
+        assert [answer.headers["Upload-Offset"] for answer in answers] == [str(len(DATA))] * 2
+        # a piece of before, or one that goes past the end, is none of these
+        assert client.patch(path, content=DATA[:MIB], headers={"Upload-Offset": "0"}).status_code == 410
+    assert ModelVersion.objects.count() == 1
+
+
+def test_a_form_with_a_large_file_passes_under_asgi(asgi: str) -> None:
+    maintainer = factories.make_member(factories.make_team("search"), "maintainer")
+    cookies = {"sessionid": factories.client_for(maintainer).cookies["sessionid"].value}
+    with httpx.Client(base_url=asgi, cookies=cookies, timeout=30) as client:
+        page = client.get("/uploads/new/").raise_for_status().text
+        (key,) = set(re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', page)) or {""}
+        form = {"team": "search", "model_name": "DIN", "csrfmiddlewaretoken": key}
+        sent = client.post("/uploads/new/", data=form, files={"file": ("m.onnx", DATA)})
+    version = ModelVersion.objects.get()
+    assert (sent.status_code, sent.headers["Location"]) == (302, f"/versions/{version.pk}/")
+    assert version.sha256 == hashlib.sha256(DATA).hexdigest()

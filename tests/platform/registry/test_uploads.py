@@ -32,16 +32,6 @@ pytestmark = pytest.mark.django_db
 MIB = 1 << 20
 
 
-@pytest.fixture
-def team() -> Team:
-    return factories.make_team()
-
-
-@pytest.fixture
-def actor(team: Team) -> Actor:
-    return Actor(factories.make_member(team))
-
-
 class Cut:
     """A sender that goes away after `size` bytes."""
 

@@ -20,8 +20,8 @@ from fuseworks.core.errors import PlatformError
 from fuseworks.core.storage import open_stored, store
 from fuseworks.registry import incoming
 from fuseworks.registry.models import ModelVersion, Upload
-from fuseworks.registry.selectors import stored_bytes
 from fuseworks.registry.services import clean, upload_begin, version_delete
+from fuseworks.registry.usage import usage
 from fuseworks.runs.models import Artifact, Run
 from tests.platform import factories
 
@@ -125,7 +125,7 @@ def test_what_runs_left_counts_against_the_quota() -> None:
     left_by(version, "package.zip")
     left_by(version, "log.txt", b"abc")
     left_by(factories.make_version(factories.make_model(factories.make_team())), "package.zip")
-    assert stored_bytes(team=team) == 5 + 10 + 3
+    assert usage(team=team).stored_bytes == 5 + 10 + 3
 
 
 @pytest.mark.parametrize("role", ["version", "against"])

@@ -59,6 +59,11 @@ def posted(precisions: tuple[str, ...] = ("float32", "bfloat16"), **typed: str) 
     return WorkloadForm.posted(DOCUMENT, data)
 
 
+def test_a_workload_that_names_no_precision_allows_all_of_them() -> None:
+    form = WorkloadForm.filled({**DOCUMENT, "precisions": None})
+    assert form.precisions == [("float32", True), ("bfloat16", True)]
+
+
 def test_it_is_filled_from_the_document() -> None:
     form = WorkloadForm.filled(DOCUMENT)
     assert {name: value for name, value in form.typed.items() if not name.startswith("precisions")} == FILLED

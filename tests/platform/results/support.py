@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,13 @@ from optimizer.result import Result
 from tests.platform.factories import make_model, make_run, make_team, make_version
 
 DOCUMENTS = Path(__file__).parent / "documents"
+RECIPE: dict[str, Any] = {
+    "apiVersion": "fuseworks.io/v1",
+    "kind": "Recipe",
+    "metadata": {"name": "din-openvino", "version": "1.0.0"},
+    "applies_to": {"target": {"kind": "cpu"}},
+    "steps": [{"pass": "merge_embedding_tables"}, {"backend": "openvino"}],
+}
 BEFORE, AFTER = b"class Model: before\n", b"class Model: after\n"
 
 
@@ -64,6 +72,21 @@ def compared(
         **fields,
     )
     return found
+
+
+def packaging_run(
+    version: ModelVersion,
+    *,
+    artifacts: Sequence[str] = ("package", "recipe"),
+    workload_name: str = "serving",
+    **fields: Any,
+) -> Run:
+    """A run of the version that found RECIPE and left these artifacts; finished unless `status` says otherwise."""
+    found = document("din")
+    found["artifacts"] = [{"name": name, "path": name, "size_bytes": 1, "sha256": "0" * 64} for name in artifacts]
+    found["recipe"] = RECIPE
+    found["workload"]["name"] = workload_name
+    return finished_run(found, version, **fields)
 
 
 def keep_file(run: Run, name: str, content: bytes) -> Artifact:

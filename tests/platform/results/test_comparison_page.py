@@ -17,10 +17,23 @@ from fuseworks.core.storage import delete_stored
 from fuseworks.gates.models import GateCheck
 from fuseworks.runs.models import Run
 from tests.platform.factories import client_for, make_member, make_run, make_user, result_document
-from tests.platform.results.support import DOCUMENTS, compared, document, finished_run, keep_file, two_versions
+from tests.platform.results.support import (
+    DOCUMENTS,
+    RECIPE,
+    compared,
+    document,
+    finished_run,
+    keep_file,
+    two_versions,
+)
 
 pytestmark = pytest.mark.django_db
 
+NOT_PACKAGED = {
+    "id": "compare:user:after-not-packaged",
+    "side": "user",
+    "message": "after.py cannot be packaged as the model that it is compared with: its graph has no such tables",
+}
 WINNER = "aot_inductor + rewrites - merge_embedding_tables"
 
 
@@ -85,7 +98,7 @@ def test_rewrites_name_their_places_and_steps_their_gains(run):
 def test_findings_conditions_and_the_way_of_measuring_are_told(run):
     page = text(reader(run), address(run))
     assert "480 page faults a call" in page and "ask for huge pages: a runtime step" in page
-    assert "Before only, 12.5 ms a call in operations" in page
+    assert "Before, the original: 12.5 ms a call in operations." in page
     assert "libraries.torch 2.13.0+cpu" in page
     assert "Seed 164079811" in page and "Looks at the figures 2" in page
     assert "c2467e440c55" in page
@@ -247,6 +260,44 @@ def test_two_versions_are_told_by_the_ratio_of_the_newer_one(base_is_the_version
     assert f"DIN v1 DIN v2 Median of single calls {medians}" in page
 
 
+def packaged(**fields: Any) -> Run:
+    before, after = two_versions()
+    found = compared(before, low=0.97, high=1.01, verdict="same", compared_as="packaged", recipe=RECIPE, **fields)
+    verification = {"passed": True, "outputs": [], "probes": [], "reason": None, "first_diverging": None}
+    for one in found["candidates"]:
+        one["candidate"] = {"name": one["candidate"]["name"], "steps": RECIPE["steps"]}
+        one["verification"] = verification
+    return finished_run(found, after, against=before, recipe_document=RECIPE, compare_as="auto")
+
+
+def test_a_comparison_of_packages_says_how_both_were_made_and_that_each_is_right():
+    run = packaged()
+    page = text(reader(run), address(run))
+    assert "What is measured: as packaged, by the same steps on both sides" in page
+    assert "How both were packaged" in page and "pass merge_embedding_tables backend openvino" in page
+    assert "DIN v1 passed verified against float64 DIN v2 passed verified against float64" in page
+    assert "Recipe din-openvino 1.0.0" in page
+    assert "save-recipe" not in page and reverse("recipe_save", args=[run.pk]) not in page
+
+
+def test_a_comparison_of_uploads_says_that_there_was_no_package():
+    before, after = two_versions()
+    found = compared(before, low=0.97, high=1.01, verdict="same", compared_as="uploaded")
+    run = finished_run(found, after, against=before, compare_as="auto")
+    page = text(reader(run), address(run))
+    assert "no run of the version before left a package for this workload and target" in page
+    assert "How both were packaged" not in page
+
+
+def test_a_version_that_the_steps_do_not_fit_is_named_with_the_reason_and_its_gate():
+    run = packaged(status="failed", comparisons=[], problem=NOT_PACKAGED)
+    GateCheck.objects.create(run=run, max_latency_ratio=1.05, outcome="no_result")
+    page = text(reader(run), address(run))
+    assert "after.py cannot be packaged as the model that it is compared with" in page
+    assert "The two versions were not measured." in page and "What is measured: as packaged" in page
+    assert "Gate no result" in page
+
+
 def test_no_verdict_is_shown_when_the_document_is_about_other_uploads():
     before, after = two_versions()
     run = finished_run(document("compare"), after, against=before)
@@ -279,8 +330,12 @@ def test_a_gate_is_asked_again_with_its_own_limit():
     run = finished_run(compared(before, low=1.25, high=1.6, verdict="faster"), after, against=before)
     GateCheck.objects.create(run=run, max_latency_ratio=1.05, outcome="pass")
     page = text(reader(run), address(run))
-    assert f"&quot;against&quot;: &quot;{before.pk}&quot;, &quot;max_latency_ratio&quot;: 1.05" in page
-    assert "fuseworks submit model.py --wait \\ --against 1 --max-latency-ratio 1.05" in page
+    assert f"&quot;against&quot;: &quot;{before.pk}&quot;, &quot;compare_as&quot;: &quot;auto&quot;" in page
+    assert "&quot;max_latency_ratio&quot;: 1.05" in page
+    asked = "fuseworks submit model.py --wait \\ --against 1 --max-latency-ratio 1.05"
+    assert asked in page and f"{asked} --as" not in page
+    Run.objects.filter(pk=run.pk).update(compare_as="packaged")
+    assert f"{asked} --as packaged" in text(reader(run), address(run))
 
 
 def test_no_package_is_offered_that_is_not_there(run):

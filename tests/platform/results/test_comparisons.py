@@ -31,11 +31,6 @@ def other_conditions(found: dict[str, Any], **fixed: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def team() -> Team:
-    return make_team("ads-ranking")
-
-
-@pytest.fixture
 def pair(team: Team) -> tuple[Run, Run]:
     """Two versions under equal conditions: three times and four times as fast."""
     model = make_model(team, name="DIN")

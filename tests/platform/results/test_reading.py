@@ -139,15 +139,6 @@ def test_only_measured_steps_are_drawn():
     assert bars[0]["low"] < bars[0]["middle"] < bars[0]["high"]
 
 
-def test_the_costliest_operations_are_shown_and_the_rest_is_counted():
-    found = result("din")
-    assert tables.operations(found)[1] == 0
-    found.profile.operations = found.profile.operations * 20  # type: ignore[union-attr]
-    shown, left = tables.operations(found)
-    assert (len(shown), left) == (60, 20)
-    assert tables.operations(Result(purpose="inspect", status="succeeded")) == ([], 0)
-
-
 @pytest.mark.parametrize(
     ("document", "words"),
     [

@@ -1,4 +1,4 @@
-"""Every test of runs has a storage of its own."""
+"""Every test of runs has a storage of its own; those of attempts count by leases of 60 s."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def storage(settings: Any, tmp_path: Path) -> Path:
-    settings.STORAGE = tmp_path / "storage"
-    folder: Path = settings.STORAGE
-    return folder
+def storage(storage: Path) -> Path:
+    return storage
+
+
+@pytest.fixture
+def leases(settings: Any) -> None:
+    settings.LEASE_S, settings.CLAIM_WITHIN_S, settings.WORKER_API_URL = 60, 120, "http://site.example/"

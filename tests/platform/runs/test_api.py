@@ -20,16 +20,6 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def team() -> Team:
-    return factories.make_team("ads-ranking")
-
-
-@pytest.fixture
-def version(team: Team) -> ModelVersion:
-    return factories.make_version(factories.make_model(team, "DIN"))
-
-
-@pytest.fixture
 def api(team: Team) -> Any:
     return factories.api_for(factories.make_token(factories.make_member(team)))
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 
 from fuseworks.core.errors import PlatformError
 from fuseworks.core.storage import open_stored
+from fuseworks.registry.usage import usage
 from fuseworks.runs.models import Artifact
 from fuseworks.runs.services import ARTIFACTS, artifact_store, attempt_give_up, run_finish
 from fuseworks.runs.services.artifacts import Kind
@@ -77,6 +80,89 @@ def test_a_file_past_its_limit_breaks_off_and_is_not_kept(monkeypatch: pytest.Mo
         store(attempt, b"0123456789a", name="log.txt")
     assert (caught.value.id, caught.value.status) == ("runs:usage:too-large", 413)
     assert len(kept(storage)) == 1
+
+
+def test_no_file_is_larger_than_the_sites_limit_and_one_that_says_so_is_refused_unread(settings: Any) -> None:
+    settings.MAX_ARTIFACT_BYTES = 10
+    attempt = claimed(queued())
+    store(attempt, b"0123456789", name="package.zip")
+    unread = io.BytesIO(b"0123456789a")
+    for length_bytes, stream in ((None, io.BytesIO(b"0123456789a")), (11, unread)):
+        with pytest.raises(PlatformError) as caught:
+            artifact_store(
+                attempt=attempt, name="package.zip", stream=stream, expected_sha256="0" * 64, length_bytes=length_bytes
+            )
+        assert (caught.value.id, caught.value.status) == ("runs:usage:too-large", 413)
+    assert unread.tell() == 0
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("at_block", [1, 2])
+def test_a_disk_that_is_full_is_told_as_that_and_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, storage: Path, code: int, at_block: int
+) -> None:
+    real = os.fsync if at_block == 2 else None
+
+    def full(*_: Any) -> None:
+        raise OSError(code, os.strerror(code))
+
+    if real is not None:  # what a network file system says at the very end
+        monkeypatch.setattr("fuseworks.core.storage.os.fsync", full)
+    else:
+        monkeypatch.setattr("django.core.files.storage.filesystem.os.fdopen", full)
+    with pytest.raises(PlatformError) as caught:
+        store(claimed(queued()))
+    assert (caught.value.id, caught.value.status) == ("runs:ours:disk-full", 507)
+    monkeypatch.undo()
+    assert not kept(storage) and not Artifact.objects.exists()
+
+
+def test_a_file_for_which_there_is_no_room_is_refused_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuseworks.runs.services.artifacts.free_bytes", lambda folder: 10)
+    attempt, unread = claimed(queued()), io.BytesIO(REPORT)
+    with pytest.raises(PlatformError) as caught:
+        artifact_store(
+            attempt=attempt, name="report.html", stream=unread, expected_sha256=sha256(REPORT), length_bytes=11
+        )
+    assert (caught.value.id, unread.tell()) == ("runs:ours:disk-full", 0)
+
+
+def test_a_package_past_the_teams_quota_is_refused_and_everything_else_is_kept() -> None:
+    run = queued()  # its version has 17 bytes
+    run.team.quota_bytes = 17 + 20
+    run.team.save()
+    attempt = claimed(run)
+    package = {"name": "package.zip", "attempt": attempt}
+
+    def send(data: bytes, **fields: Any) -> Artifact:
+        stream = io.BytesIO(data)
+        return artifact_store(stream=stream, expected_sha256=sha256(data), length_bytes=len(data), **fields)
+
+    for _ in range(2):  # sent twice it does not count twice
+        send(b"20 bytes, not a byte"[:20], **package)
+    assert usage(team=run.team).left_bytes == 20
+    with pytest.raises(PlatformError) as caught:
+        send(b"21 bytes, one too many"[:21], **package)
+    assert (caught.value.id, caught.value.status) == ("runs:usage:quota", 507)
+    assert "larger quota" in caught.value.remedy
+    send(REPORT, name="report.html", attempt=attempt)
+    assert set(Artifact.objects.values_list("name", "size_bytes")) == {("package.zip", 20), ("report.html", 15)}
+
+
+def test_a_files_bytes_and_its_folder_are_on_the_disk_before_its_row_is(
+    monkeypatch: pytest.MonkeyPatch, storage: Path
+) -> None:
+    real, settled = os.fsync, []
+
+    def noted(descriptor: int) -> None:
+        assert not Artifact.objects.exists()
+        settled.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        real(descriptor)
+
+    monkeypatch.setattr("fuseworks.core.storage.os.fsync", noted)
+    artifact = store(claimed(queued()))
+    file = storage / "files" / artifact.storage_key
+    assert settled == [str(file), str(file.parent), str(storage / "files")]
 
 
 def test_a_stale_attempts_file_is_refused_before_and_after_its_bytes(storage: Path) -> None:

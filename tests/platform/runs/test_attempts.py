@@ -22,12 +22,7 @@ from fuseworks.runs.services import (
 from tests.platform import factories
 from tests.platform.runs.steps import NOW, at, claimed, opened, queued, token_of, worker_row
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def leases(settings: Any) -> None:
-    settings.LEASE_S, settings.CLAIM_WITHIN_S, settings.WORKER_API_URL = 60, 120, "http://site.example/"
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("leases")]
 
 
 def member_of(run: Run) -> Actor:
@@ -106,6 +101,38 @@ def test_a_second_claim_is_stale() -> None:
     attempt.refresh_from_db()
     assert attempt.claimed_at == NOW
     assert Flip.objects.filter(run=run).count() == 1
+
+
+def test_a_claim_whose_answer_was_lost_is_the_same_claim_again_with_its_lease_anew() -> None:
+    run = queued()
+    attempt = opened(run).attempt
+    for second in (5, 25):
+        again = attempt_claim(attempt=attempt, worker="host cpu", works=False, key="k1", now=at(second))
+        assert again.status == "running"
+    attempt.refresh_from_db()
+    assert (attempt.claimed_at, attempt.lease_until) == (at(5), at(85))
+    assert Flip.objects.filter(run=run).count() == 1
+
+
+@pytest.mark.parametrize("key", ["k2", ""])
+def test_whoever_does_not_know_the_key_of_a_claim_is_stale_even_under_the_same_name(key: str) -> None:
+    attempt = opened(queued()).attempt
+    attempt_claim(attempt=attempt, worker="host cpu", key="k1", now=NOW)
+    assert is_stale(lambda: attempt_claim(attempt=attempt, worker="host cpu", key=key, now=at(1)))
+
+
+def test_a_claim_without_a_key_is_never_the_same_claim_again() -> None:
+    attempt = claimed(queued())
+    assert is_stale(lambda: attempt_claim(attempt=attempt, worker="host cpu", key="", now=at(1)))
+
+
+def test_a_claim_that_comes_again_after_its_attempt_is_over_is_stale() -> None:
+    run = queued()
+    attempt = opened(run).attempt
+    attempt_claim(attempt=attempt, worker="host cpu", key="k1", now=NOW)
+    attempt_give_up(attempt=attempt, reason="no disk", now=at(1))
+    claimed(run, at(30))
+    assert is_stale(lambda: attempt_claim(attempt=attempt, worker="host cpu", key="k1", now=at(31)))
 
 
 def test_a_late_claim_of_an_older_message_is_stale_and_the_newer_one_works() -> None:

@@ -21,21 +21,6 @@ from tests.platform.runs.steps import claimed, opened
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def team() -> Team:
-    return factories.make_team("ads-ranking")
-
-
-@pytest.fixture
-def actor(team: Team) -> Actor:
-    return Actor(factories.make_member(team))
-
-
-@pytest.fixture
-def version(team: Team) -> ModelVersion:
-    return factories.make_version(factories.make_model(team, "DIN"))
-
-
 def recipe_version(team: Team, state: str = "draft", visibility: str = Visibility.TEAM) -> RecipeVersion:
     recipe = Recipe.objects.create(team=team, name="merge", visibility=visibility)
     return RecipeVersion.objects.create(
@@ -140,15 +125,19 @@ def test_a_viewer_may_not_run_and_a_stranger_sees_no_team(team: Team, version: M
     assert refused(actor=stranger, version=version, purpose="optimize").id == "core:usage:not-found"
 
 
-def test_a_comparison_reaches_another_teams_version_only_for_who_may_see_it(
-    actor: Actor, version: ModelVersion
-) -> None:
+def test_a_comparison_with_another_teams_version_is_not_found_or_refused(actor: Actor, version: ModelVersion) -> None:
     other = factories.make_team()
     theirs = factories.make_version(factories.make_model(other))
     assert refused(actor=actor, version=version, purpose="compare", against=theirs).id == "core:usage:not-found"
     factories.make_member(other, "viewer", actor.user)
-    run = run_create(actor=actor, version=version, purpose="compare", against=theirs, max_latency_ratio=1.05)
-    assert run.against == theirs
+    error = refused(actor=actor, version=version, purpose="compare", against=theirs)
+    assert error.id == "runs:usage:other-teams-version"
+
+
+def test_a_comparison_with_a_limit_is_a_gate_that_waits(actor: Actor, version: ModelVersion) -> None:
+    before = factories.make_version(version.model)
+    run = run_create(actor=actor, version=version, purpose="compare", against=before, max_latency_ratio=1.05)
+    assert run.against == before
     check = GateCheck.objects.get(run=run)
     assert (check.max_latency_ratio, check.outcome) == (1.05, "pending")
 
@@ -168,7 +157,8 @@ def test_a_queued_run_is_cancelled_at_once_with_the_message_that_is_on_its_way(
 ) -> None:
     run = run_create(actor=actor, version=version, purpose="optimize")
     attempt = opened(run).attempt
-    assert run_cancel(actor=actor, run=run).status == "cancelled"
+    cancelled = run_cancel(actor=actor, run=run)
+    assert (cancelled.status, cancelled.summary) == ("cancelled", f"cancelled by {actor.user}")
     attempt.refresh_from_db()
     assert attempt.state == AttemptState.ENDED
     assert AuditEntry.objects.filter(action="run.cancel", object_id=run.pk).count() == 1
@@ -213,6 +203,14 @@ def test_a_repeated_run_asks_the_same_with_the_same_limit(actor: Actor, version:
     assert (again.retry_of_id, again.status, again.attempt) == (run.pk, "queued", 0)
     assert (again.purpose, again.against, again.policy) == ("compare", before, run.policy)
     assert again.gate_check.max_latency_ratio == 1.1
+
+
+def test_a_repeated_replay_takes_the_steps_as_they_were(actor: Actor, team: Team, version: ModelVersion) -> None:
+    run = run_create(actor=actor, version=version, purpose="replay", recipe_version=recipe_version(team))
+    run_cancel(actor=actor, run=run)
+    RecipeVersion.objects.update(document={"kind": "Recipe", "edited": "since"})
+    again = run_retry(actor=actor, run=Run.objects.get(pk=run.pk))
+    assert again.recipe_document == run.recipe_document == {"kind": "Recipe"}
 
 
 def test_only_who_may_run_may_cancel_and_repeat(team: Team, version: ModelVersion) -> None:

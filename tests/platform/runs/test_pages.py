@@ -22,16 +22,6 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def team() -> Team:
-    return factories.make_team("ads-ranking")
-
-
-@pytest.fixture
-def version(team: Team) -> ModelVersion:
-    return factories.make_version(factories.make_model(team, "DIN"))
-
-
-@pytest.fixture
 def browser(team: Team) -> Client:
     return factories.client_for(factories.make_member(team))
 

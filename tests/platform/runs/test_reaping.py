@@ -13,6 +13,7 @@ from fuseworks.runs.services import (
     Reaped,
     attempt_claim,
     attempt_heartbeat,
+    attempt_unsend,
     reap,
     reaping,
     run_cancel,
@@ -21,12 +22,7 @@ from fuseworks.runs.services import (
 from tests.platform import factories
 from tests.platform.runs.steps import at, claimed, opened, queued, worker_row
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def leases(settings: Any) -> None:
-    settings.LEASE_S, settings.CLAIM_WITHIN_S = 60, 120
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("leases")]
 
 
 def cancel_at(run: Run, seconds: float) -> None:
@@ -50,6 +46,43 @@ def test_a_message_that_nobody_claimed_frees_the_run_and_costs_it_nothing() -> N
     attempt.refresh_from_db()
     assert (run.status, run.attempt, attempt.state) == ("queued", 1, "unclaimed")
     assert opened(run, at(122)).attempt.number == 2
+
+
+def test_a_run_that_nobody_takes_up_is_sent_ever_more_rarely_and_at_once_again_after_a_claim() -> None:
+    run, second, pauses_s = queued(), 0.0, []
+    for _ in range(8):
+        opened(run, at(second))
+        reap(now=at(second + 121))
+        run.refresh_from_db()
+        assert run.send_after is not None
+        pauses_s.append((run.send_after - at(second + 121)).total_seconds())
+        second += 121 + pauses_s[-1]
+    assert pauses_s == [0, 0, 60, 120, 240, 480, 900, 900]
+    assert (run.unclaimed, run.attempt, run.status) == (8, 8, "queued")
+    claimed(run, at(second))
+    assert (run.unclaimed, run.send_after) == (0, None)
+
+
+def test_of_the_attempts_that_nobody_took_up_the_last_ten_are_kept_and_of_others_all() -> None:
+    run = queued(max_attempts=99)
+    claimed(run)
+    reap(now=at(61))
+    for number in range(12):
+        opened(run, at(100 + 200 * number))
+        reap(now=at(100 + 200 * number + 121))
+    kept = list(Attempt.objects.filter(run=run).order_by("number").values_list("number", "state"))
+    assert kept == [(1, "expired"), *((number, "unclaimed") for number in range(4, 14))]
+    run.refresh_from_db()
+    assert (run.attempt, run.unclaimed) == (13, 12)
+
+
+def test_a_broker_that_takes_no_message_costs_no_pause_but_leaves_no_rows_without_end() -> None:
+    run = queued()
+    for second in range(15):
+        attempt_unsend(attempt=opened(run, at(second)).attempt, reason="not sent: refused", now=at(second))
+    run.refresh_from_db()
+    assert (run.unclaimed, run.send_after, run.attempt) == (0, None, 15)
+    assert Attempt.objects.filter(run=run).count() == 10
 
 
 def test_a_silent_worker_loses_the_run_and_only_time_up_to_its_last_heartbeat_counts() -> None:
@@ -125,7 +158,7 @@ def test_a_run_over_its_limit_is_ended_when_its_worker_does_not_do_it() -> None:
     assert reap(now=at(221)) == Reaped(timed_out=1)
     run.refresh_from_db()
     assert (run.status, run.worked_s) == ("timed_out", 261.0)
-    assert (run.problem["id"], run.problem["side"]) == ("runs:user:timed-out", "user")
+    assert (run.problem["id"], run.problem["side"]) == ("runs:ours:timed-out", "ours")
     assert "100 s" in run.problem["message"] and run.problem["remedy"]
 
 
@@ -159,7 +192,8 @@ def test_a_worker_may_wait_for_its_device_for_days_but_not_hand_in_for_ever() ->
         attempt_heartbeat(attempt=attempt, works=False, now=at(day_s))
     assert reap(now=at(day_s)) == Reaped(expired=1)
     handing_in.run.refresh_from_db()
-    assert (handing_in.run.status, handing_in.run.problem["id"]) == ("errored", "runs:ours:worker-lost")
+    assert (handing_in.run.status, handing_in.run.problem["id"]) == ("errored", "runs:ours:not-handed-in")
+    assert "could not hand it in for 2 hours" in handing_in.run.problem["message"]
     assert handing_in.run.worked_s == 10.0
 
 

@@ -113,6 +113,12 @@ def test_a_comparison_hands_out_both_uploads_and_a_replay_its_recipe(run: Run, w
     assert worker.get(f"/api/v1/worker/runs/{run.pk}/files/secret/?attempt=1").status_code == 404
 
 
+def test_a_comparison_of_packages_hands_out_the_recipe_that_packages_both(run: Run, worker: APIClient) -> None:
+    before = factories.make_version(run.version.model, b"the version before", filename="old.py")
+    Run.objects.update(against=before, purpose="compare", recipe_document={"kind": "Recipe"})
+    assert post(worker, run, "claim").json()["recipe"] == {"kind": "Recipe"}
+
+
 def test_a_heartbeat_tells_of_cancelling(run: Run, worker: APIClient) -> None:
     post(worker, run, "claim")
     run_cancel(actor=Actor(factories.make_member(run.team)), run=run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.platform.recipes.documents import document
 from tests.platform.scoping.other_pages import (
+    a_deprecated,
     a_draft,
     a_file,
     a_model,
@@ -85,6 +86,7 @@ RECIPES: dict[str, Case] = {
     "recipe-version-evidence": case(a_published, GET=team("viewer")),
     "recipe-version-publish": case(a_draft, POST=team("maintainer", lambda w: {"visibility": "unit"})),
     "recipe-version-deprecate": case(a_published, POST=team("maintainer", lambda w: {"reason": "slower now"})),
+    "recipe-version-undeprecate": case(a_deprecated, POST=team("maintainer")),
     "recipe-version-derive": case(a_published, POST=team("member", lambda w: {"team": w.team.slug})),
     "recipe-version-apply": case(a_published, POST=team("member", lambda w: {"version": str(w.version.pk)})),
     "run-recipe": case(a_run, POST=team("member")),

@@ -37,6 +37,10 @@ def a_published(world: World) -> dict[str, object]:
     return {"version_id": world.published.pk}
 
 
+def a_deprecated(world: World) -> dict[str, object]:
+    return {"version_id": world.deprecated.pk}
+
+
 def a_recipe(world: World) -> dict[str, object]:
     return {"recipe_id": world.published.recipe_id}
 
@@ -50,7 +54,7 @@ def two_runs(world: World) -> str:
 
 
 RUN_FORM = {"run-target": "cpu", "run-budget_s": "480", "run-precisions": ["float32"], "run-max_pairs": "18"}
-NO_UPLOAD = {"viewer": 422, "outsider": 422}
+NO_UPLOAD = {"outsider": 422, "operator": 403, "removed": 403}
 
 REGISTRY: dict[str, Case] = {
     "models": case(GET=anyone()),
@@ -103,9 +107,14 @@ RECIPES: dict[str, Case] = {
     ),
     "recipe_edit": case(a_draft, GET=team("member"), POST=team("member", lambda w: {"document": _text()})),
     "recipe_publish": case(
-        a_draft, POST=team("maintainer", lambda w: {"visibility": "unit", "digest": w.draft.digest})
+        a_draft,
+        GET=team("maintainer"),
+        POST=team("maintainer", lambda w: {"visibility": "unit", "digest": w.draft.digest}),
     ),
-    "recipe_deprecate": case(a_published, POST=team("maintainer", lambda w: {"reason": "it is slower now"})),
+    "recipe_deprecate": case(
+        a_published, GET=team("maintainer"), POST=team("maintainer", lambda w: {"reason": "it is slower now"})
+    ),
+    "recipe_undeprecate": case(a_deprecated, POST=team("maintainer")),
     "recipe_derive": case(a_published, POST=team("member", lambda w: {"team": w.team.slug})),
     "recipe_delete": case(a_draft, POST=team("member")),
     "recipe_visibility": case(a_recipe, POST=team("maintainer", lambda w: {"visibility": "unit"})),

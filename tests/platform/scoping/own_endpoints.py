@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from tests.platform.scoping.own_pages import a_member, a_team
-from tests.platform.scoping.rules import Case, anyone, case, public, team
+from tests.platform.scoping.rules import Case, anyone, case, operators, public, team
 
 CORE = {
     "schema": case(GET=public()),
     # a redirect to the page, by whatever method
     "docs": case(GET=public(), POST=public(), PUT=public(), PATCH=public(), DELETE=public()),
 }
-SESSIONS_ONLY = dict.fromkeys(("token", "reader", "elsewhere"), 403)
+SESSIONS_ONLY = dict.fromkeys(("token", "reader", "elsewhere", "left"), 403)
 ACCOUNTS: dict[str, Case] = {
     "me": case(GET=anyone()),
     "business-units": case(GET=anyone()),
@@ -18,7 +18,10 @@ ACCOUNTS: dict[str, Case] = {
         GET=anyone(),
         POST=team("owner", lambda w: {"name": "Another", "business_unit": w.unit.slug}),
     ),
-    "team": case(a_team, GET=team("viewer")),
+    "team": case(a_team, GET=team("viewer"), PATCH=team("owner", lambda w: {"name": "Another"})),
+    "audit": case(a_team, GET=team("owner", but={"reader": 403})),
+    "quotas": case(GET=operators(shows_the_team=True)),
+    "quota": case(a_team, PATCH=operators(body=lambda w: {"quota_bytes": 5 << 30}, shows_the_team=True)),
     "members": case(a_team, GET=team("viewer")),
     "member": case(
         a_member,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.platform.scoping.rules import Case, anyone, case, public, team
+from tests.platform.factories import PASSWORD
+from tests.platform.scoping.rules import ACTORS, Case, anyone, case, operators, public, team
 from tests.platform.scoping.world import World
 
 
@@ -15,7 +16,9 @@ def a_member(world: World) -> dict[str, object]:
 
 
 PASSWORDS = {"old_password": "x", "new_password1": "y", "new_password2": "y"}
-NOT_THERE = dict.fromkeys(("stranger", "outsider", "viewer", "member", "maintainer", "owner", "token"), 404)
+NOT_THERE = dict.fromkeys(ACTORS, 404)
+# who owns no team makes none
+OWNS_NONE = dict.fromkeys(("operator", "removed"), 403)
 OTHERS = dict.fromkeys(("viewer", "member", "maintainer"), 404)
 
 CORE = {
@@ -40,14 +43,19 @@ ACCOUNTS: dict[str, Case] = {
         POST=public(but=NOT_THERE),
     ),
     "change_password": case(GET=anyone(), POST=anyone(body=lambda w: PASSWORDS)),
+    # the owner of a team that has no other one is told so, at the field
+    "close_account": case(GET=anyone(), POST=anyone(body=lambda w: {"password": PASSWORD})),
     "profile": case(GET=anyone(), POST=anyone(body=lambda w: {"name": "Someone", "language": "en"})),
     "teams": case(GET=anyone()),
     # an outsider who owns a team makes others in his own unit; what he cannot see he cannot choose
     "team_new": case(
-        GET=team("owner", but={"outsider": 200}),
-        POST=team("owner", lambda w: {"business_unit": w.unit.pk, "name": "Another"}, but={"outsider": 200}),
+        GET=team("owner", but={"outsider": 200, **OWNS_NONE}),
+        POST=team(
+            "owner", lambda w: {"business_unit": w.unit.pk, "name": "Another"}, but={"outsider": 200, **OWNS_NONE}
+        ),
     ),
     "team": case(a_team, GET=team("viewer")),
+    "team_rename": case(a_team, POST=team("owner", lambda w: {"name": "Another"})),
     "team_leave": case(a_team, POST=team("viewer")),
     "team_audit": case(a_team, GET=team("owner")),
     "team_invite": case(a_team, POST=team("owner", lambda w: {"email": "new@example.com", "role": "viewer"})),
@@ -55,6 +63,8 @@ ACCOUNTS: dict[str, Case] = {
     "member_role": case(a_member, POST=team("owner", lambda w: {"role": "member"})),
     # a viewer may remove himself
     "member_remove": case(a_member, POST=team("owner", but={"viewer": 302})),
+    "quotas": case(GET=operators(shows_the_team=True)),
+    "quota": case(a_team, GET=operators(shows_the_team=True), POST=operators(body=lambda w: {"quota": "5 GiB"})),
     "tokens": case(
         GET=anyone(), POST=anyone(body=lambda w: {"name": "new", "scopes": ["read"], "expires_in_days": "30"})
     ),

@@ -1,8 +1,10 @@
 """How the tables are written, and what a rule means for each actor.
 
-An actor is a way to call: nobody (`stranger`); the session of an owner of another unit's team (`outsider`); sessions of
-the team's own people, one a role; and three tokens of the team's owner: with every scope (`token`), with the scope
-`read` alone (`reader`), and with every scope but good in another team only (`elsewhere`).
+An actor is a way to call: nobody (`stranger`); the session of an owner of another unit's team (`outsider`), of an
+operator of the installation who is in no team (`operator`), of somebody who was a member of the team (`removed`), of an
+account that was closed (`closed`); sessions of the team's own people, one a role; and tokens: of the team's owner with
+every scope (`token`), with the scope `read` alone (`reader`), with every scope but good in another team only
+(`elsewhere`), with every scope and expired (`expired`); and one of who was removed, good in all his teams (`left`).
 """
 
 from __future__ import annotations
@@ -14,20 +16,24 @@ from typing import Any
 from tests.platform.scoping.world import World
 
 ROLES = ("viewer", "member", "maintainer", "owner")
-TOKENS = ("token", "reader", "elsewhere")
-ACTORS = ("stranger", "outsider", *ROLES, *TOKENS)
+TOKENS = ("token", "reader", "elsewhere", "expired", "left")
+ACTORS = ("stranger", "outsider", "operator", "removed", "closed", *ROLES, *TOKENS)
 # These must never read a word of the team.
-KEPT_OUT = ("stranger", "outsider", "elsewhere")
+KEPT_OUT = ("stranger", "outsider", "operator", "removed", "closed", "elsewhere", "expired", "left")
+# Whose account or token no longer is: as good as nobody.
+NOBODY = ("stranger", "closed", "expired")
+# In none of the site's teams. What a rule says of him who is in another one goes for them, unless it says otherwise.
+IN_NO_TEAM = {"operator": "outsider", "removed": "outsider", "left": "elsewhere"}
 
-PUBLIC, ANYONE, WORKERS = "public", "anyone", "workers"
+PUBLIC, ANYONE, WORKERS, OPERATORS = "public", "anyone", "workers", "operators"
 SIGN_IN, OK = "sent to sign in", "allowed"
 Given = Callable[[World], Any]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """`audience`: PUBLIC, ANYONE who is signed in, WORKERS (with tokens of their own: none of the actors), or the least
-    role in the team. `but`: what else an actor gets. `body`, `query`: out of the world. `raw`: a body of bytes."""
+    """`audience`: PUBLIC, ANYONE who is signed in, WORKERS (with tokens of their own: none of the actors), OPERATORS,
+    or the least role in the team. `but`: what else an actor gets. `body`, `query`: out of the world. `raw`: a body."""
 
     audience: str
     body: Given | None = None
@@ -67,19 +73,26 @@ def workers(**more: Any) -> Rule:
     return Rule(WORKERS, **more)
 
 
+def operators(**more: Any) -> Rule:
+    return Rule(OPERATORS, **more)
+
+
 def expected(rule: Rule, method: str, actor: str, *, is_page: bool) -> str | int:
     """OK, SIGN_IN or a status."""
-    if actor in rule.but:
-        return rule.but[actor]
+    for one in (actor, IN_NO_TEAM.get(actor, actor)):
+        if one in rule.but:
+            return rule.but[one]
     if rule.audience == PUBLIC:
         return OK
-    if actor == "stranger" or (is_page and actor in TOKENS):  # pages know sessions only
+    if actor in NOBODY or (is_page and actor in TOKENS):  # pages know sessions only
         return SIGN_IN if is_page else 401
+    if rule.audience == OPERATORS:
+        return OK if actor == "operator" else 403
     if actor == "reader" and method != "GET":
         return 403
     if rule.audience == ANYONE:
         return OK
-    if actor in ("outsider", "elsewhere"):
+    if actor in ("outsider", "elsewhere", *IN_NO_TEAM):
         return 404
     role = "owner" if actor in TOKENS else actor
     return OK if ROLES.index(role) >= ROLES.index(rule.audience) else 403

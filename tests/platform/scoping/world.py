@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from fuseworks.accounts.models import ApiToken, Invitation, Membership, Scope, User
 from fuseworks.accounts.permissions import Actor
+from fuseworks.accounts.services import account_close, member_remove
 from fuseworks.core.storage import store
 from fuseworks.fleet.models import Worker
 from fuseworks.gates.models import GateCheck
@@ -23,6 +24,7 @@ from fuseworks.registry import incoming
 from fuseworks.registry.models import Upload
 from fuseworks.runs.models import Artifact, Run, RunEvent
 from tests.platform.factories import (
+    PASSWORD,
     make_member,
     make_model,
     make_result,
@@ -74,11 +76,18 @@ class World:
         other_team = make_team("quagga-team", make_unit("Quagga unit"))
         self.people["outsider"] = make_member(other_team, "owner")
         make_member(other_team, "owner", owner)
+        self.people["operator"] = make_user("operator@example.com", is_staff=True)
+        self.people["removed"] = make_member(self.team, "maintainer", make_user("gone@example.com"))
+        self.people["closed"] = make_member(self.team, "owner", make_user("closed@example.com"))
         self.tokens = {
             "token": make_token(owner, name="zebra token"),
             "reader": make_token(owner, scopes=(Scope.READ,), name="zebra reader"),
             "elsewhere": make_token(owner, other_team, name="quagga token"),
+            "expired": make_token(owner, name="zebra expired", expires_at=timezone.now() - timedelta(seconds=1)),
+            "left": make_token(self.people["removed"]),
         }
+        member_remove(actor=Actor(owner), membership=Membership.objects.get(user=self.people["removed"]))
+        account_close(actor=Actor(self.people["closed"]), password=PASSWORD)
         self.token_row = ApiToken.objects.get(name="zebra token")
         self.own_version = make_version(make_model(other_team, "Quagga model"), b"# quagga\n")
 
@@ -142,15 +151,15 @@ class World:
         GateCheck.objects.create(run=self.across, max_latency_ratio=1.05)
 
     def _recipes(self) -> None:
-        """A draft, and a published one that the team alone may see."""
+        """A draft; a published and a deprecated one that the team alone may see."""
         actor = Actor(self.people["owner"])
         self.draft = recipe_save(actor=actor, team=self.team, document=document("zebra-draft", title="Zebra draft"))
         self.published = recipe_save(
             actor=actor, team=self.team, document=document("zebra-recipe", title="Zebra recipe")
         )
-        RecipeVersion.objects.filter(pk=self.published.pk).update(
-            state=RecipeState.PUBLISHED, published_at=timezone.now()
-        )
+        self.deprecated = recipe_save(actor=actor, team=self.team, document=document("zebra-old", title="Zebra old"))
+        for one, state in ((self.published, RecipeState.PUBLISHED), (self.deprecated, RecipeState.DEPRECATED)):
+            RecipeVersion.objects.filter(pk=one.pk).update(state=state, published_at=timezone.now())
 
     def recipe_document(self, **metadata: Any) -> dict[str, Any]:
         return document(**{"name": "new-recipe", **metadata})

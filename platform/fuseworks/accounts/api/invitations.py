@@ -1,4 +1,5 @@
-"""teams/SLUG/invitations/: the open ones; POST makes one, whose link stands in that answer only. Owners."""
+"""teams/SLUG/invitations/: the open ones; POST makes one. Its link goes by mail; where none is sent, it stands in that
+answer only. Owners."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from rest_framework.generics import ListAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from fuseworks.accounts import selectors, services
+from fuseworks.accounts import mail, selectors, services
 from fuseworks.accounts.models import Invitation, Role
 from fuseworks.accounts.permissions import actor_of
 from fuseworks.core.discovery import endpoint
@@ -30,14 +31,18 @@ class NewInvitationSerializer(serializers.Serializer[Any]):
 
 
 class IssuedInvitationSerializer(InvitationSerializer):
-    link = serializers.SerializerMethodField(help_text="told once; whoever holds it may join once")
+    link = serializers.SerializerMethodField(
+        help_text="null where it goes to the address by e-mail; else told once: whoever holds it may join once, and "
+        "make the account of that address"
+    )
 
     class Meta:
         model = Invitation
         fields = (*InvitationSerializer.Meta.fields, "link")
 
-    def get_link(self, invitation: Invitation) -> str:
-        return str(self.context["link"])
+    def get_link(self, invitation: Invitation) -> str | None:
+        link: str | None = self.context["link"]
+        return link
 
 
 @endpoint("teams/<slug:slug>/invitations/", name="invitations")
@@ -60,6 +65,8 @@ class Invitations(ListAPIView[Invitation]):
         asked = NewInvitationSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
         invited = services.invitation_create(actor=actor, team=team, **asked.validated_data)
-        link = request.build_absolute_uri(reverse("invitation", kwargs={"token": invited.token}))
+        link = None
+        if not mail.configured():
+            link = request.build_absolute_uri(reverse("invitation", kwargs={"token": invited.token}))
         document = IssuedInvitationSerializer(invited.invitation, context={"link": link}).data
         return Response(document, status=201, headers={"Cache-Control": "no-store"})

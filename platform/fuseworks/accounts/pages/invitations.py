@@ -1,4 +1,5 @@
-"""Inviting to a team from its page. The link is shown in the very answer, once: it is stored nowhere."""
+"""Inviting to a team from its page. Whoever opens the link may make the account of the invited address, so where mail
+is sent only that address gets it. Elsewhere it is shown in the very answer, once: it is stored nowhere."""
 
 from __future__ import annotations
 
@@ -33,9 +34,10 @@ def invite(request: HttpRequest, slug: str) -> HttpResponse:
     if form.is_valid():
         with at_field(form, "email"):
             invited = services.invitation_create(actor=actor, team=team, **form.cleaned_data)
-            link = request.build_absolute_uri(reverse("invitation", kwargs={"token": invited.token}))
-            context = {"link": link, "invited": invited.invitation, "mailed": mail.configured()}
-            return team_page(request, actor, team, **context)
+            link = None
+            if not mail.configured():
+                link = request.build_absolute_uri(reverse("invitation", kwargs={"token": invited.token}))
+            return team_page(request, actor, team, link=link, invited=invited.invitation)
     return team_page(request, actor, team, invite_form=form)
 
 

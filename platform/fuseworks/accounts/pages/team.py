@@ -1,4 +1,5 @@
-"""A team: members with their roles, open invitations, and the forms by which owners change them; its audit log."""
+"""A team: members with their roles, open invitations, what it uses of its quota, and the forms by which owners change
+them."""
 
 from __future__ import annotations
 
@@ -11,11 +12,12 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST, require_safe
 
 from fuseworks.accounts import selectors, services
-from fuseworks.accounts.forms import InviteForm
+from fuseworks.accounts.forms import InviteForm, RenameForm
 from fuseworks.accounts.models import Role, Team
-from fuseworks.accounts.permissions import MANAGE, Actor, actor_of, may
-from fuseworks.accounts.telling import as_message
+from fuseworks.accounts.permissions import MANAGE, Actor, actor_of, is_operator, may, require
+from fuseworks.accounts.telling import as_message, at_field
 from fuseworks.core.discovery import page
+from fuseworks.registry.usage import usage
 
 
 @page("teams/<slug:slug>/", title=_("Team"), name="team")
@@ -26,7 +28,8 @@ def team(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def team_page(request: HttpRequest, actor: Actor, team: Team, **context: Any) -> HttpResponse:
-    """`invite_form`: one with errors; `link`: of an invitation that was just made."""
+    """`invite_form`, `rename_form`: one with errors; `invited`: an invitation that was just made, and
+    `link`, where it is to be passed on by hand."""
     managing = may(actor, team, MANAGE)
     context = {
         "team": team,
@@ -34,8 +37,11 @@ def team_page(request: HttpRequest, actor: Actor, team: Team, **context: Any) ->
         "roles": Role.choices,
         "members": selectors.members(actor=actor, team=team),
         "managing": managing,
+        "usage": usage(team=team),
+        "is_operator": is_operator(actor),
         "invitations": selectors.open_invitations(actor=actor, team=team) if managing else [],
         "invite_form": InviteForm() if managing else None,
+        "rename_form": RenameForm(initial={"name": team.name}) if managing else None,
         **context,
     }
     return render(request, "accounts/team.html", context)
@@ -53,17 +59,16 @@ def leave(request: HttpRequest, slug: str) -> HttpResponse:
     return redirect("team", slug=slug)
 
 
-@page("teams/<slug:slug>/audit/", title=_("Audit log"), name="team_audit")
-@require_safe
-def audit(request: HttpRequest, slug: str) -> HttpResponse:
+@page("teams/<slug:slug>/rename/", title=_("Rename team"), name="team_rename")
+@require_POST
+def rename(request: HttpRequest, slug: str) -> HttpResponse:
     actor = actor_of(request)
     team = selectors.team(actor=actor, slug=slug)
-    return render(
-        request,
-        "accounts/audit.html",
-        {
-            "team": team,
-            "entries": selectors.audit_log(actor=actor, team=team),
-            "limit": selectors.AUDIT_ENTRIES_SHOWN,
-        },
-    )
+    require(actor, team, MANAGE)
+    form = RenameForm(request.POST)
+    if form.is_valid():
+        with at_field(form, "name"):
+            renamed = services.team_rename(actor=actor, team=team, name=form.cleaned_data["name"])
+            messages.success(request, _("The team is now called %(name)s. Its address stays.") % {"name": renamed.name})
+            return redirect("team", slug=slug)
+    return team_page(request, actor, team, rename_form=form)

@@ -1,4 +1,8 @@
-"""Invitations by a link: made by owners, good once and for a week, for whoever holds the link."""
+"""Invitations by a link: made by owners, good once and for a week, for whoever holds the link.
+
+A new account of the invited address is as good a proof of that address as the way by which the link went: by mail it is
+proven; passed on by hand it is the owner's word, and the page on which he gets the link says so.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +38,7 @@ class Invited:
 
 @transaction.atomic
 def invitation_create(*, actor: Actor, team: Team, email: str, role: str) -> Invited:
-    """Owners only. Mails the link where a mail server is set; the caller shows it once. Raises PlatformError."""
+    """Owners only. Mails the link where a mail server is set; else the caller shows it, once. Raises PlatformError."""
     team = team_locked(team)
     require(actor, team, MANAGE)
     require_grantable(actor, team, role)

@@ -1,14 +1,16 @@
-"""New teams. Who owns a team of a business unit may make another one there; first ones come by `create_owner`."""
+"""New teams, and new names of teams. Who owns a team of a business unit may make another one there; first ones come by
+`create_owner`."""
 
 from __future__ import annotations
 
 import secrets
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils.text import slugify
 
 from fuseworks.accounts.models import BusinessUnit, Membership, Role, Team, User
-from fuseworks.accounts.permissions import Actor, audit
+from fuseworks.accounts.permissions import MANAGE, Actor, audit, require
 from fuseworks.accounts.selectors import units_to_found_in
 from fuseworks.core.errors import PlatformError
 
@@ -30,12 +32,31 @@ def team_create(*, actor: Actor, business_unit: BusinessUnit, name: str) -> Team
 
 def team_found(*, business_unit: BusinessUnit, name: str, owner: User) -> Team:
     """The team and its first owner; asks for no right. Raises PlatformError when the unit has one of this name."""
-    BusinessUnit.objects.select_for_update().get(pk=business_unit.pk)
-    if Team.objects.filter(business_unit=business_unit, name__iexact=name).exists():
-        raise PlatformError("accounts:usage:team-name-taken", unit=business_unit.name, name=name)
+    _require_free_name(business_unit, name, Team.objects.all())
     team = Team.objects.create(business_unit=business_unit, name=name, slug=free_slug(name, Team))
     Membership.objects.create(user=owner, team=team, role=Role.OWNER)
     return team
+
+
+@transaction.atomic
+def team_rename(*, actor: Actor, team: Team, name: str) -> Team:
+    """Owners only. Its slug stays: it stands in addresses and in pipelines. Raises PlatformError."""
+    require(actor, team, MANAGE)
+    _require_free_name(team.business_unit, name, Team.objects.exclude(pk=team.pk))
+    team = Team.objects.select_for_update(of=("self",)).select_related("business_unit").get(pk=team.pk)
+    before = team.name
+    if before != name:
+        team.name = name
+        team.save(update_fields=["name", "updated_at"])
+        audit(actor, "team.rename", team=team, target=team, before=before, to=name)
+    return team
+
+
+def _require_free_name(unit: BusinessUnit, name: str, others: QuerySet[Team]) -> None:
+    """The unit is locked: two at once must not both find the name free."""
+    BusinessUnit.objects.select_for_update().get(pk=unit.pk)
+    if others.filter(business_unit=unit, name__iexact=name).exists():
+        raise PlatformError("accounts:usage:team-name-taken", unit=unit.name, name=name)
 
 
 def free_slug(name: str, model: type[Team] | type[BusinessUnit]) -> str:

@@ -1,6 +1,7 @@
 """The health page: for people as HTML, for orchestrators as JSON (`Accept: application/json` or `?format=json`).
 
-Status 200 when every check is well, else 503 with the reasons. It says nothing that a stranger should not know.
+Status 503 when this site cannot serve pages, else 200: `degraded` when something else is wrong. It says nothing that a
+stranger should not know.
 """
 
 from __future__ import annotations
@@ -32,14 +33,15 @@ def wants_json(request: HttpRequest) -> bool:
 @never_cache
 def health(request: HttpRequest) -> HttpResponse:
     checks = examine()
-    ok = all(check.ok for check in checks)
+    serves = all(check.serves for check in checks)
+    well = "ok" if all(check.ok for check in checks) else "degraded"
     document: dict[str, Any] = {
-        "status": "ok" if ok else "unhealthy",
+        "status": well if serves else "unhealthy",
         "version": fuseworks.__version__,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "checks": [asdict(check) for check in checks],
     }
-    status = 200 if ok else 503
+    status = 200 if serves else 503
     if wants_json(request):
         return JsonResponse(document, status=status)
     return render(request, "core/health.html", document, status=status)

@@ -34,6 +34,7 @@ class TargetQueueSerializer(serializers.Serializer[Any]):
     running = serializers.IntegerField()
     workers = serializers.IntegerField()
     free = serializers.IntegerField()
+    in_vain = serializers.IntegerField(help_text="waiting runs whose messages no worker took up, three times or more")
 
 
 class FleetSerializer(serializers.Serializer[Any]):

@@ -26,6 +26,12 @@ class GateCheckSerializer(serializers.ModelSerializer[GateCheck]):
     against = serializers.SerializerMethodField(help_text="null too when it is of a team that the reader is not in")
     against_number = serializers.SerializerMethodField()
     run_status = serializers.CharField(source="run.status", read_only=True)
+    compare_as = serializers.CharField(source="run.compare_as", read_only=True, help_text="as asked, auto for one")
+    compared_as = serializers.CharField(
+        source="run.compared_as", read_only=True, help_text="uploaded, or packaged by the recipe of `recipe_run`"
+    )
+    recipe_run = serializers.UUIDField(source="run.recipe_run_id", read_only=True, allow_null=True)
+    reason = serializers.SerializerMethodField(help_text="why there is no latency_ratio; empty when there is one")
     exit_code = serializers.SerializerMethodField()
 
     class Meta:
@@ -39,11 +45,15 @@ class GateCheckSerializer(serializers.ModelSerializer[GateCheck]):
             "against",
             "against_number",
             "run_status",
+            "compare_as",
+            "compared_as",
+            "recipe_run",
             "max_latency_ratio",
             "outcome",
             "latency_ratio",
             "latency_ratio_low",
             "latency_ratio_high",
+            "reason",
             "exit_code",
             "created_at",
         )
@@ -59,6 +69,9 @@ class GateCheckSerializer(serializers.ModelSerializer[GateCheck]):
     @extend_schema_field(serializers.IntegerField(allow_null=True))
     def get_against_number(self, check: Any) -> int | None:
         return int(check.run.against.number) if check.sees_against else None
+
+    def get_reason(self, check: GateCheck) -> str:
+        return str(check.run.problem["message"]) if check.run.problem else ""
 
     @extend_schema_field(serializers.IntegerField(allow_null=True, help_text="null while the run goes on"))
     def get_exit_code(self, check: GateCheck) -> int | None:

@@ -29,7 +29,7 @@ class RecipeSerializer(serializers.Serializer[Any]):
     def get_versions(self, recipe: Recipe) -> list[dict[str, Any]]:
         rows = selectors.recipe_versions_visible_to(self.context["actor"]).filter(recipe=recipe)
         rows = selectors.with_best_gain(rows).order_by("-created_at")
-        return RecipeVersionSerializer(rows, many=True).data  # type: ignore[return-value]
+        return RecipeVersionSerializer(rows, many=True, context=self.context).data  # type: ignore[return-value]
 
 
 @endpoint("recipes/<uuid:recipe_id>/", name="recipe-detail")

@@ -7,10 +7,11 @@ from typing import Any
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from rest_framework import generics, serializers, status
+from rest_framework import generics, status
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from fuseworks.accounts.idempotency import KEY, answers, once
 from fuseworks.accounts.permissions import READ, actor_of, teams_where
 from fuseworks.core.discovery import endpoint
 from fuseworks.core.errors import PlatformError
@@ -30,6 +31,8 @@ from fuseworks.recipes.documents import yaml_of
 from fuseworks.recipes.models import RecipeVersion
 from fuseworks.registry.models import ModelVersion
 from fuseworks.runs.models import Run
+from fuseworks.runs.selectors import run_visible
+from fuseworks.runs.serializers import RunDetailSerializer
 from fuseworks.runs.services import run_create
 
 
@@ -47,8 +50,9 @@ def target_of(version: RecipeVersion) -> str:
     return served[0]
 
 
-def detail(version: RecipeVersion, code: int = status.HTTP_200_OK) -> Response:
-    return Response(RecipeVersionDetailSerializer(version).data, status=code)
+def detail(request: Any, version: RecipeVersion, code: int = status.HTTP_200_OK) -> Response:
+    context = {"actor": actor_of(request)}
+    return Response(RecipeVersionDetailSerializer(version, context=context).data, status=code)
 
 
 @endpoint("recipe-versions/<uuid:version_id>/", name="recipe-version-detail")
@@ -56,7 +60,7 @@ class RecipeVersionDetail(APIView):
     @extend_schema(responses=RecipeVersionDetailSerializer)
     def get(self, request: Any, version_id: Any) -> Response:
         """The version with its document."""
-        return detail(visible(request, version_id))
+        return detail(request, visible(request, version_id))
 
     @extend_schema(request=DocumentSerializer, responses=RecipeVersionDetailSerializer)
     def patch(self, request: Any, version_id: Any) -> Response:
@@ -65,9 +69,10 @@ class RecipeVersionDetail(APIView):
         given.is_valid(raise_exception=True)
         version = visible(request, version_id)
         return detail(
+            request,
             services.draft_edit(
                 actor=actor_of(request), recipe_version=version, document=given.validated_data["document"]
-            )
+            ),
         )
 
     @extend_schema(responses={204: None})
@@ -95,20 +100,31 @@ class Publish(APIView):
         given = PublishSerializer(data=request.data)
         given.is_valid(raise_exception=True)
         version = visible(request, version_id)
-        return detail(services.version_publish(actor=actor_of(request), recipe_version=version, **given.validated_data))
+        return detail(
+            request, services.version_publish(actor=actor_of(request), recipe_version=version, **given.validated_data)
+        )
 
 
 @endpoint("recipe-versions/<uuid:version_id>/deprecate/", name="recipe-version-deprecate")
 class Deprecate(APIView):
     @extend_schema(request=DeprecateSerializer, responses=RecipeVersionDetailSerializer)
     def post(self, request: Any, version_id: Any) -> Response:
-        """Withdraw it from the catalog, with the reason. It stays readable."""
+        """Withdraw it from the catalog, with the reason. It stays readable, and `undeprecate` takes it back."""
         given = DeprecateSerializer(data=request.data)
         given.is_valid(raise_exception=True)
         version = visible(request, version_id)
         return detail(
-            services.version_deprecate(actor=actor_of(request), recipe_version=version, **given.validated_data)
+            request, services.version_deprecate(actor=actor_of(request), recipe_version=version, **given.validated_data)
         )
+
+
+@endpoint("recipe-versions/<uuid:version_id>/undeprecate/", name="recipe-version-undeprecate")
+class Undeprecate(APIView):
+    @extend_schema(request=None, responses=RecipeVersionDetailSerializer)
+    def post(self, request: Any, version_id: Any) -> Response:
+        """Take a deprecation back: it is published as before."""
+        version = visible(request, version_id)
+        return detail(request, services.version_undeprecate(actor=actor_of(request), recipe_version=version))
 
 
 @endpoint("recipe-versions/<uuid:version_id>/derive/", name="recipe-version-derive")
@@ -121,33 +137,35 @@ class Derive(APIView):
         actor = actor_of(request)
         team = get_or_404(teams_where(actor, READ), what="team", slug=given.validated_data["team"])
         derived = services.recipe_derive(actor=actor, recipe_version=visible(request, version_id), team=team)
-        return detail(derived, status.HTTP_201_CREATED)
-
-
-class AppliedSerializer(serializers.Serializer[Any]):
-    run = serializers.UUIDField()
+        return detail(request, derived, status.HTTP_201_CREATED)
 
 
 @endpoint("recipe-versions/<uuid:version_id>/apply/", name="recipe-version-apply")
 class Apply(APIView):
-    @extend_schema(request=ApplySerializer, responses={201: AppliedSerializer})
+    @extend_schema(request=ApplySerializer, parameters=[KEY], responses=answers(RunDetailSerializer))
     def post(self, request: Any, version_id: Any) -> Response:
-        """Start a replay of this recipe on a model version of yours; its outcome becomes evidence."""
+        """Start a run that replays this recipe on a model version of yours; its outcome becomes evidence."""
         given = ApplySerializer(data=request.data)
         given.is_valid(raise_exception=True)
         actor = actor_of(request)
         recipe_version = visible(request, version_id)
         models = ModelVersion.objects.visible_to(actor)
         version = get_or_404(models, what="model version", pk=given.validated_data["version"])
-        run = run_create(
+        run = once(
+            request,
             actor=actor,
-            version=version,
-            purpose="replay",
-            target=given.validated_data.get("target") or target_of(recipe_version),
-            recipe_version=recipe_version,
-            policy=given.validated_data.get("policy"),
+            make=lambda: run_create(
+                actor=actor,
+                version=version,
+                purpose="replay",
+                target=given.validated_data.get("target") or target_of(recipe_version),
+                recipe_version=recipe_version,
+                policy=given.validated_data.get("policy"),
+            ),
+            find=lambda run_id: run_visible(actor=actor, run_id=run_id),
         )
-        return Response({"run": str(run.pk)}, status=status.HTTP_201_CREATED)
+        shown = RunDetailSerializer(run.row, context={"request": request}).data
+        return Response(shown, status=run.status, headers={"Location": shown["links"]["self"]})
 
 
 @endpoint("recipe-versions/<uuid:version_id>/evidence/", name="recipe-version-evidence")
@@ -169,9 +187,11 @@ class EvidenceList(generics.GenericAPIView[Any]):
 
 @endpoint("runs/<uuid:run_id>/recipe/", name="run-recipe")
 class SaveFromRun(APIView):
-    @extend_schema(request=None, responses={201: RecipeVersionDetailSerializer})
+    @extend_schema(request=None, responses={(200, 201): RecipeVersionDetailSerializer})
     def post(self, request: Any, run_id: Any) -> Response:
-        """Save what this run found as a draft of its team, with the run as first evidence."""
+        """Save what this run found as a draft of its team, with the run as first evidence: 201. Asked again it answers
+        the same with 200; so where the team has a version with these very steps, and the run becomes evidence of it."""
         actor = actor_of(request)
         run = get_or_404(Run.objects.visible_to(actor), what="run", pk=run_id)
-        return detail(services.recipe_save_from_run(actor=actor, run=run), status.HTTP_201_CREATED)
+        saved = services.recipe_save_from_run(actor=actor, run=run)
+        return detail(request, saved.version, status.HTTP_201_CREATED if saved.is_new else status.HTTP_200_OK)

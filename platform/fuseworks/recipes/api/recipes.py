@@ -37,9 +37,9 @@ class Recipes(generics.GenericAPIView[Any]):
     @extend_schema(parameters=_PARAMETERS, responses=RecipeVersionSerializer(many=True))
     def get(self, request: Any) -> Response:
         """Search the catalog: the newest fitting version of each recipe that you may see."""
-        found = selectors.catalog(actor=actor_of(request), query=query_of(request.query_params))
-        page = self.paginate_queryset(found)
-        return self.get_paginated_response(RecipeVersionSerializer(page, many=True).data)
+        actor = actor_of(request)
+        page = self.paginate_queryset(selectors.catalog(actor=actor, query=query_of(request.query_params)))
+        return self.get_paginated_response(RecipeVersionSerializer(page, many=True, context={"actor": actor}).data)
 
     @extend_schema(request=SaveSerializer, responses={201: RecipeVersionDetailSerializer})
     def post(self, request: Any) -> Response:
@@ -49,4 +49,5 @@ class Recipes(generics.GenericAPIView[Any]):
         actor = actor_of(request)
         team = get_or_404(teams_where(actor, READ), what="team", slug=given.validated_data["team"])
         saved = recipe_save(actor=actor, team=team, document=given.validated_data["document"])
-        return Response(RecipeVersionDetailSerializer(saved).data, status=status.HTTP_201_CREATED)
+        shown = RecipeVersionDetailSerializer(saved, context={"actor": actor})
+        return Response(shown.data, status=status.HTTP_201_CREATED)

@@ -1,12 +1,16 @@
-"""How recipes look in the API. Evidence tells its figures to everybody, model and run only to who may see the run."""
+"""How recipes look in the API; the context has the `actor`. Evidence tells its figures to everybody, model and run only
+to who may see the run."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from fuseworks.recipes.models import RecipeState, RecipeVersion, Visibility
+from fuseworks.recipes.selectors import recipe_versions_visible_to
+from fuseworks.runs.serializers import PolicyField
 
 
 class RecipeVersionSerializer(serializers.ModelSerializer[RecipeVersion]):
@@ -16,6 +20,7 @@ class RecipeVersionSerializer(serializers.ModelSerializer[RecipeVersion]):
     business_unit = serializers.CharField(source="recipe.team.business_unit.slug")
     visibility = serializers.ChoiceField(source="recipe.visibility", choices=Visibility.choices)
     state = serializers.ChoiceField(choices=RecipeState.choices)
+    derived_from = serializers.SerializerMethodField(help_text="null too when you may not see that one")
     best_gain = serializers.SerializerMethodField(
         help_text="the best lower bound of a speedup that evidence shows; null without any"
     )
@@ -51,6 +56,13 @@ class RecipeVersionSerializer(serializers.ModelSerializer[RecipeVersion]):
             "deprecation_reason",
         )
         read_only_fields = fields
+
+    @extend_schema_field(serializers.UUIDField(allow_null=True))
+    def get_derived_from(self, version: RecipeVersion) -> str | None:
+        if version.derived_from_id is None:
+            return None
+        seen = recipe_versions_visible_to(self.context["actor"]).filter(pk=version.derived_from_id)
+        return str(version.derived_from_id) if seen.exists() else None
 
     def get_best_gain(self, version: RecipeVersion) -> float | None:
         return getattr(version, "best_gain", None)
@@ -128,4 +140,4 @@ class ApplySerializer(serializers.Serializer[Any]):
     target = serializers.CharField(
         max_length=40, required=False, help_text="default: the one that workers serve, of the recipe's kind"
     )
-    policy = serializers.JSONField(required=False, help_text="optimizer policy: budget_s, precisions, ...")
+    policy = PolicyField(required=False, help_text="as of `runs/`")

@@ -40,7 +40,6 @@ def catalog(request: HttpRequest) -> HttpResponse:
             "facets": _facets(actor, query, given),
             "min_gains": [(gain, _address(given, "min_gain", gain)) for gain in MIN_GAINS],
             "without_gain": _address(given, "min_gain", ""),
-            "pages_address": urlencode(given),
             "may_save": teams_where(actor, SAVE_RECIPE).exists(),
         },
     )

@@ -27,6 +27,8 @@ from fuseworks.core.lookup import get_or_404
 from fuseworks.recipes import selectors
 from fuseworks.recipes.documents import yaml_of
 from fuseworks.recipes.models import Recipe, RecipeState, RecipeVersion, Visibility
+from fuseworks.recipes.pages.recipe_publishing import audience
+from fuseworks.runs.models import Run
 
 
 @page("recipes/<uuid:recipe_id>/", title=_("Recipe"))
@@ -54,8 +56,9 @@ def recipe(request: HttpRequest, recipe_id: uuid.UUID) -> HttpResponse:
             "counts": _counts(evidence),
             "derived_from": visible.filter(derived=shown).first(),
             "derived": visible.filter(derived_from=shown),
-            "source_run": next((row.run for row in evidence if row.run and row.run.pk == shown.source_run_id), None),
+            "source_run": _source_run(actor, shown),
             "visibilities": _visibilities(actor, found),
+            "audience": audience(shown, found.visibility),
             "may_edit": may(actor, found.team, SAVE_RECIPE),
             "may_publish": may(actor, found.team, PUBLISH_RECIPE),
             "may_apply": teams_where(actor, RUN).exists(),
@@ -74,6 +77,13 @@ def _chosen(versions: list[RecipeVersion], wanted: str | None) -> RecipeVersion:
         raise PlatformError("core:usage:not-found", what="recipe version")
     published = [v for v in versions if v.state == RecipeState.PUBLISHED]
     return (published or versions)[0]
+
+
+def _source_run(actor: Actor, shown: RecipeVersion) -> Run | None:
+    """The run that it was found by, for who may see that."""
+    if shown.source_run_id is None:
+        return None
+    return Run.objects.visible_to(actor).select_related("version__model").filter(pk=shown.source_run_id).first()
 
 
 def _counts(evidence: list[Any]) -> dict[str, int]:

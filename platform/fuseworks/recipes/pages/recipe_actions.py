@@ -1,4 +1,4 @@
-"""What forms of the recipe pages post: save, edit, publish, deprecate, derive, delete, change visibility."""
+"""What forms of the recipe pages post: save, edit, derive, delete, change visibility."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from fuseworks.core.errors import PlatformError
 from fuseworks.core.lookup import get_or_404
 from fuseworks.recipes import selectors, services
 from fuseworks.recipes.documents import yaml_of
-from fuseworks.recipes.models import RecipeVersion
+from fuseworks.recipes.models import RecipeState, RecipeVersion
 from fuseworks.runs.models import Run
 
 
-def _visible(request: HttpRequest, version_id: uuid.UUID) -> RecipeVersion:
+def visible(request: HttpRequest, version_id: uuid.UUID) -> RecipeVersion:
     found = selectors.recipe_versions_visible_to(actor_of(request))
     version: RecipeVersion = get_or_404(found, what="recipe version", pk=version_id)
     return version
 
 
-def _show(version: RecipeVersion) -> HttpResponse:
+def show(version: RecipeVersion) -> HttpResponse:
     address = reverse("recipe", args=[version.recipe_id])
     return redirect(f"{address}?version={version.pk}")
 
@@ -40,8 +40,18 @@ def recipe_save(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     actor = actor_of(request)
     run = get_or_404(Run.objects.visible_to(actor), what="run", pk=run_id)
     saved = services.recipe_save_from_run(actor=actor, run=run)
-    messages.success(request, gettext("Saved as a draft. Publish it to share it."))
-    return _show(saved)
+    messages.success(request, _told(saved))
+    return show(saved.version)
+
+
+def _told(saved: services.Saved) -> str:
+    if saved.is_new:
+        return gettext("Saved as a draft. Publish it to share it.")
+    if saved.version.state == RecipeState.DRAFT:
+        return gettext(
+            "Your team has a draft with these very steps: the run is evidence of it now. Publish it to share it."
+        )
+    return gettext("Your team has a recipe with these very steps: the run is evidence of it now.")
 
 
 @page("recipes/new/", title=_("New recipe"), name="recipe_new")
@@ -54,7 +64,7 @@ def recipe_new(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         team = get_or_404(teams_where(actor, READ), what="team", slug=request.POST.get("team", ""))
         try:
-            return _show(services.recipe_save(actor=actor, team=team, document=text))
+            return show(services.recipe_save(actor=actor, team=team, document=text))
         except PlatformError as refused:
             error = refused
     shown = {"text": text, "error": error, "teams": teams, "team": request.POST.get("team", "")}
@@ -64,7 +74,7 @@ def recipe_new(request: HttpRequest) -> HttpResponse:
 @page("recipe-versions/<uuid:version_id>/edit/", title=_("Edit recipe"), name="recipe_edit")
 @require_http_methods(["GET", "POST"])
 def recipe_edit(request: HttpRequest, version_id: uuid.UUID) -> HttpResponse:
-    version = _visible(request, version_id)
+    version = visible(request, version_id)
     require(actor_of(request), version.recipe.team, SAVE_RECIPE)
     text, error = request.POST.get("document") or yaml_of(version), None
     if request.method == "POST":
@@ -74,34 +84,9 @@ def recipe_edit(request: HttpRequest, version_id: uuid.UUID) -> HttpResponse:
             error = refused
         else:
             messages.success(request, gettext("Saved."))
-            return _show(edited)
+            return show(edited)
     shown = {"text": text, "error": error, "version": version}
     return render(request, "recipes/edit.html", shown, status=422 if error else 200)
-
-
-@page("recipe-versions/<uuid:version_id>/publish/", title=_("Publish"), name="recipe_publish")
-@require_POST
-def recipe_publish(request: HttpRequest, version_id: uuid.UUID) -> HttpResponse:
-    version = services.version_publish(
-        actor=actor_of(request),
-        recipe_version=_visible(request, version_id),
-        visibility=request.POST.get("visibility", ""),
-        digest=request.POST.get("digest", ""),
-    )
-    messages.success(request, gettext("Published. Its document will never change."))
-    return _show(version)
-
-
-@page("recipe-versions/<uuid:version_id>/deprecate/", title=_("Deprecate"), name="recipe_deprecate")
-@require_POST
-def recipe_deprecate(request: HttpRequest, version_id: uuid.UUID) -> HttpResponse:
-    version = services.version_deprecate(
-        actor=actor_of(request),
-        recipe_version=_visible(request, version_id),
-        reason=request.POST.get("reason", "").strip(),
-    )
-    messages.success(request, gettext("Deprecated. The catalog no longer offers it."))
-    return _show(version)
 
 
 @page("recipe-versions/<uuid:version_id>/derive/", title=_("Derive"), name="recipe_derive")
@@ -109,15 +94,15 @@ def recipe_deprecate(request: HttpRequest, version_id: uuid.UUID) -> HttpRespons
 def recipe_derive(request: HttpRequest, version_id: uuid.UUID) -> HttpResponse:
     actor = actor_of(request)
     team = get_or_404(teams_where(actor, READ), what="team", slug=request.POST.get("team", ""))
-    derived = services.recipe_derive(actor=actor, recipe_version=_visible(request, version_id), team=team)
+    derived = services.recipe_derive(actor=actor, recipe_version=visible(request, version_id), team=team)
     messages.success(request, gettext("This draft of yours begins as a copy. Edit it, then publish it."))
-    return _show(derived)
+    return show(derived)
 
 
 @page("recipe-versions/<uuid:version_id>/delete/", title=_("Delete draft"), name="recipe_delete")
 @require_POST
 def recipe_delete(request: HttpRequest, version_id: uuid.UUID) -> HttpResponse:
-    services.draft_delete(actor=actor_of(request), recipe_version=_visible(request, version_id))
+    services.draft_delete(actor=actor_of(request), recipe_version=visible(request, version_id))
     messages.success(request, gettext("The draft is deleted."))
     return redirect("catalog")
 

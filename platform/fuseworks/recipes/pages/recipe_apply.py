@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
 
-from fuseworks.accounts.permissions import RUN, actor_of, teams_where
+from fuseworks.accounts.models import Team
+from fuseworks.accounts.permissions import RUN, Actor, actor_of, teams_where
 from fuseworks.core.discovery import page
 from fuseworks.core.errors import PlatformError
 from fuseworks.core.lookup import get_or_404
@@ -28,10 +31,11 @@ def recipe_apply(request: HttpRequest, version_id: uuid.UUID) -> HttpResponse:
     recipe_version = get_or_404(selectors.recipe_versions_visible_to(actor), what="recipe version", pk=version_id)
     versions = (
         ModelVersion.objects.visible_to(actor)
-        .filter(model__team__in=teams_where(actor, RUN), deleted_at=None)
+        .filter(model__team__in=_teams(actor, recipe_version), deleted_at=None)
         .select_related("model__team")
         .order_by("model__name", "-number")
     )
+    chosen = request.POST.get("version") or request.GET.get("model_version", "")
     targets = selectors.targets_for(recipe_version=recipe_version)
     error = None
     if request.method == "POST":
@@ -56,14 +60,29 @@ def recipe_apply(request: HttpRequest, version_id: uuid.UUID) -> HttpResponse:
         "recipes/apply.html",
         {
             "recipe_version": recipe_version,
-            "versions": versions,
-            "chosen": request.POST.get("version") or request.GET.get("model_version", ""),
+            "versions": _offered(versions, chosen),
+            "chosen": chosen,
             "budgets": BUDGETS_S,
             "targets": targets,
             "error": error,
         },
         status=422 if error else 200,
     )
+
+
+def _offered(versions: QuerySet[ModelVersion], chosen: str) -> list[ModelVersion]:
+    """Each model's newest one, as CI uploads a version a commit; before them the one that was chosen already."""
+    one_a_model = versions.order_by("model__name", "model_id", "-number").distinct("model__name", "model_id")
+    newest = [version for version in one_a_model.defer("inspection") if str(version.pk) != chosen]
+    with contextlib.suppress(PlatformError):  # whatever the address says is no error before the form is sent
+        newest = [*versions.filter(pk=_uuid(chosen)), *newest]
+    return newest
+
+
+def _teams(actor: Actor, recipe_version: RecipeVersion) -> list[Team]:
+    """Where the actor may run it: a run shows the recipe's steps to all of its team."""
+    teams = teams_where(actor, RUN)
+    return [team for team in teams if selectors.seen_by_all_of(team).filter(pk=recipe_version.pk).exists()]
 
 
 def _uuid(text: str) -> uuid.UUID:

@@ -1,10 +1,8 @@
 """Bodies of requests that are files: read in blocks, never parsed.
 
 DRF would parse `request.data`, and Django's `request.body` is bounded by DATA_UPLOAD_MAX_MEMORY_SIZE: both are left
-alone, and Django's own request is read instead. Under WSGI that is the connection itself. Under ASGI Django has spooled
-the whole body to a temporary file (in TMPDIR) before the view runs (`ASGIHandler.read_body`): memory stays constant
-there too, but the disk holds a body twice for a moment, a refusal comes after the body, and nothing is kept of a
-request that breaks off. So clients send pieces, and a piece is all that is lost.
+alone, and Django's own request is read instead. That is the connection itself, under WSGI and (`core.streaming`) under
+ASGI: nobody is asked for his body before he may send it, and of one that breaks off is kept what came.
 """
 
 from __future__ import annotations

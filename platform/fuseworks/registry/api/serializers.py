@@ -8,6 +8,7 @@ from django.urls import reverse
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from fuseworks.core.errors import PlatformError
 from fuseworks.registry import incoming
 from fuseworks.registry.models import Model, ModelVersion, Upload, Workload
 from fuseworks.registry.selectors import current_workload, inspect_run
@@ -97,7 +98,7 @@ class WorkloadSerializer(serializers.ModelSerializer[Workload]):
         extra_kwargs = {"document": {"help_text": "optimizer.spec.Workload"}}  # noqa: RUF012
 
     def get_created_by(self, workload: Workload) -> str | None:
-        return str(workload.created_by) if workload.created_by is not None else None
+        return workload.created_by.name_in_api if workload.created_by is not None else None
 
 
 class VersionDetailSerializer(VersionSerializer):
@@ -143,8 +144,14 @@ class UploadSerializer(serializers.ModelSerializer[Upload]):
             "address",
         )
 
-    def get_offset_bytes(self, upload: Upload) -> int:
-        return incoming.offset_of(upload)
+    def get_offset_bytes(self, upload: Upload) -> int | None:
+        """In a list null when what had arrived of it is gone, so that one lost file does not hide the others."""
+        try:
+            return incoming.offset_of(upload)
+        except PlatformError:
+            if self.parent is None:
+                raise
+            return None
 
     def get_address(self, upload: Upload) -> str:
         return _absolute(self, reverse("api:upload-detail", args=[upload.pk]))

@@ -47,7 +47,8 @@ class UploadDetail(APIView):
         },
     )
     def patch(self, request: Any, upload_id: uuid.UUID) -> Response:
-        """Append the body. 409 tells the offset that is right, 423 that another request is writing."""
+        """Append the body. 409 tells the offset that is right, 423 that another request is writing. The piece with the
+        last byte, sent again, is answered alike: the offset does what an Idempotency-Key does elsewhere."""
         actor = actor_of(request)
         upload = selectors.upload_get(actor=actor, upload_id=upload_id)
         offset = upload_append(

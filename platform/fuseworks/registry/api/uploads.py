@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.utils import OpenApiResponse, extend_schema
-from rest_framework import generics, serializers, status
+from drf_spectacular.utils import extend_schema
+from rest_framework import generics, serializers
 from rest_framework.response import Response
 
+from fuseworks.accounts.idempotency import KEY, answers, once
 from fuseworks.accounts.permissions import actor_of
 from fuseworks.core.discovery import endpoint
 from fuseworks.registry import selectors
@@ -46,10 +47,12 @@ class Uploads(generics.ListAPIView[Upload]):
 
     @extend_schema(
         request=NewUploadSerializer,
-        responses={201: OpenApiResponse(UploadSerializer, description="the header Location says where PATCH appends")},
+        parameters=[KEY],
+        responses=answers(UploadSerializer),
     )
     def post(self, request: Any) -> Response:
-        """Begin an upload. PATCH its bytes to the answer's address, in pieces of any size."""
+        """Begin an upload. PATCH its bytes to the answer's `address` (the header Location too), in pieces of any
+        size."""
         given = NewUploadSerializer(data=request.data)
         given.is_valid(raise_exception=True)
         actor, asked = actor_of(request), given.validated_data
@@ -58,14 +61,19 @@ class Uploads(generics.ListAPIView[Upload]):
         if team is None:
             assert model is not None  # validated
             team = model.team
-        upload = upload_begin(
+        upload = once(
+            request,
             actor=actor,
-            team=team,
-            filename=asked["filename"],
-            length_bytes=asked["length_bytes"],
-            model=model,
-            model_name=asked.get("model_name", ""),
-            expected_sha256=asked["sha256"],
+            make=lambda: upload_begin(
+                actor=actor,
+                team=team,
+                filename=asked["filename"],
+                length_bytes=asked["length_bytes"],
+                model=model,
+                model_name=asked.get("model_name", ""),
+                expected_sha256=asked["sha256"],
+            ),
+            find=lambda upload_id: selectors.upload_get(actor=actor, upload_id=upload_id),
         )
-        shown = UploadSerializer(upload, context={"request": request}).data
-        return Response(shown, status=status.HTTP_201_CREATED, headers={"Location": shown["address"]})
+        shown = UploadSerializer(upload.row, context={"request": request}).data
+        return Response(shown, status=upload.status, headers={"Location": shown["address"]})

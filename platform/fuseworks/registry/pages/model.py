@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 
 from django.contrib import messages
+from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext
@@ -20,7 +21,7 @@ from fuseworks.registry.forms import FAMILIES, DescriptionForm
 from fuseworks.registry.models import Family
 from fuseworks.registry.services import model_update
 
-SHOWN_RUNS = 15
+SHOWN_RUNS, VERSIONS_A_PAGE = 15, 25
 
 
 @page("models/<uuid:model_id>/", title=_("Model"), name="model")
@@ -48,7 +49,7 @@ def model(request: HttpRequest, model_id: uuid.UUID) -> HttpResponse:
             "model": model,
             "form": form,
             "family": FAMILIES.get(Family(model.family)),
-            "versions": selectors.versions_of(model=model),
+            "page": Paginator(selectors.versions_of(model=model), VERSIONS_A_PAGE).get_page(request.GET.get("page")),
             "runs": selectors.runs_of(actor=actor, model=model)[:SHOWN_RUNS],
             "may_change": may(actor, model.team, UPLOAD),
         },

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlencode
 
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
@@ -28,14 +27,13 @@ def models(request: HttpRequest) -> HttpResponse:
     found = selectors.search(selectors.models_list(actor=actor), asked["q"])
     if asked["team"]:
         found = found.filter(team=selectors.team_of(actor=actor, slug=asked["team"]))
-    kept = {name: asked[name] for name in ("q", "team") if asked[name]}
     return render(
         request,
         "registry/models.html",
         {
             "page": Paginator(found, ROWS).get_page(asked["page"] or 1),
             "asked": asked,
-            "kept": f"{urlencode(kept)}&" if kept else "",
+            "is_filtered": bool(asked["q"] or asked["team"]),
             "teams": teams_where(actor, READ).order_by("name"),
             "may_upload": selectors.teams_to_upload(actor=actor).exists(),
         },

@@ -18,9 +18,10 @@ from fuseworks.accounts.permissions import Actor, actor_of
 from fuseworks.core.discovery import page
 from fuseworks.core.errors import PlatformError
 from fuseworks.core.telling import sentence_of
-from fuseworks.registry import formats, selectors
+from fuseworks.registry import selectors
 from fuseworks.registry.forms import UploadForm
 from fuseworks.registry.services import upload_whole
+from optimizer.uploads.formats import ACCEPTED, MIB
 
 CHUNK_BYTES = 16 << 20
 FORM_BYTES = 1 << 20
@@ -35,8 +36,11 @@ def upload_new(request: HttpRequest) -> HttpResponse:
         announced = request.META.get("CONTENT_LENGTH") or ""
         size_bytes = int(announced) if announced.isdecimal() else 0
         if size_bytes > settings.MAX_UPLOAD_BYTES + FORM_BYTES:
-            size_mib, limit_mib = size_bytes // formats.MIB, settings.MAX_UPLOAD_BYTES // formats.MIB
+            size_mib, limit_mib = size_bytes // MIB, settings.MAX_UPLOAD_BYTES // MIB
             raise PlatformError("registry:usage:too-large", size_mib=size_mib, limit_mib=limit_mib, format="model")
+        actor = actor_of(request)
+        if not selectors.teams_to_upload(actor=actor).exists():  # nothing is done: the form need not be read at all
+            return _page(request, actor, UploadForm(actor=actor), status=403)
         request.upload_handlers = [TemporaryFileUploadHandler(request)]
     return _upload_new(request)
 
@@ -68,16 +72,16 @@ def _upload_new(request: HttpRequest) -> HttpResponse:
     return _page(request, actor, form)
 
 
-def _page(request: HttpRequest, actor: Actor, form: UploadForm) -> HttpResponse:
+def _page(request: HttpRequest, actor: Actor, form: UploadForm, status: int = 200) -> HttpResponse:
     context = {
         "form": form,
-        "accepted": formats.ACCEPTED,
+        "accepted": ACCEPTED,
         "limit_bytes": settings.MAX_UPLOAD_BYTES,
         "may_upload": selectors.teams_to_upload(actor=actor).exists(),
         "api": request.build_absolute_uri(reverse("api:upload-list")),
         "island": _island(),
     }
-    return render(request, "registry/upload.html", context, status=422 if form.errors else 200)
+    return render(request, "registry/upload.html", context, status=422 if form.errors else status)
 
 
 def _island() -> dict[str, Any]:
@@ -85,7 +89,7 @@ def _island() -> dict[str, Any]:
     return {
         "uploads": reverse("api:upload-list"),
         "version": reverse("version", args=["00000000-0000-0000-0000-000000000000"]),
-        "accepted": formats.ACCEPTED,
+        "accepted": ACCEPTED,
         "chunkBytes": CHUNK_BYTES,
         "words": {
             "refusedSuffix": gettext("This file is none of:"),

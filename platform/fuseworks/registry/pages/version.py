@@ -41,7 +41,7 @@ def version_page(request: HttpRequest, actor: Actor, version: ModelVersion, **bo
         "model": version.model,
         **inspection_context(version),
         **workload_context(request, version),
-        "runs": version.runs.select_related("result", "created_by").order_by("-created_at")[:SHOWN_RUNS],
+        "runs": selectors.runs_of(actor=actor, model=version.model).filter(version=version)[:SHOWN_RUNS],
         "run_form": RunForm(prefix="run"),
         "compare_form": CompareForm(version=version),
         "matches": [match for match in matching if match.reason is None][:SHOWN_MATCHES],

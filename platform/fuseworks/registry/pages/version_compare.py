@@ -34,6 +34,7 @@ def version_compare(request: HttpRequest, version_id: uuid.UUID) -> HttpResponse
                 purpose=Purpose.COMPARE,
                 against=form.cleaned_data["against"],
                 policy={"budget_s": form.cleaned_data["budget_s"]},
+                compare_as=form.cleaned_data["compare_as"] or None,
             )
             return redirect("run", run_id=run.pk)
         except PlatformError as error:

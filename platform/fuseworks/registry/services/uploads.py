@@ -18,14 +18,16 @@ from django.utils import timezone
 
 from fuseworks.accounts.models import Team
 from fuseworks.accounts.permissions import UPLOAD, Actor, audit, require
+from fuseworks.core.connections import let_go
 from fuseworks.core.errors import PlatformError
-from fuseworks.core.storage import delete_stored, store_file
+from fuseworks.core.storage import delete_stored, refused_when_full, store_file
 from fuseworks.registry import formats, incoming
 from fuseworks.registry.models import Format, Model, ModelVersion, Upload
-from fuseworks.registry.selectors import quota_bytes, stored_bytes
 from fuseworks.registry.services.models import checked_name
+from fuseworks.registry.usage import usage
 from fuseworks.runs.models import Purpose
 from fuseworks.runs.services import run_create
+from optimizer.uploads.formats import MIB
 
 VERSIONS = "versions"
 SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -90,8 +92,8 @@ def upload_append(
     and what `upload_finish` raises.
     """
     require(actor, upload.team, UPLOAD)
-    if upload.version is not None and offset == upload.length_bytes and length_bytes == 0:
-        return offset  # its sender missed the answer to the last byte
+    if upload.version is not None and offset + length_bytes == upload.length_bytes:
+        return upload.length_bytes  # its sender missed the answer to the last byte
     with incoming.locked(upload) as file:
         _check_open(upload)
         at = incoming.offset_of(upload)
@@ -107,6 +109,7 @@ def upload_append(
             )
         Upload.objects.filter(pk=upload.pk).update(expires_at=_expiry(), updated_at=timezone.now())
         chunk_hash = hashlib.sha256()
+        let_go()
         received_bytes = incoming.receive(file, stream, length_bytes, chunk_hash)
         is_cut = received_bytes < length_bytes
         if sha256 is not None and (is_cut or chunk_hash.digest() != sha256):
@@ -198,7 +201,8 @@ def _finish(actor: Actor, upload: Upload, file: BufferedRandom, sha256: str | No
 
 def _register(actor: Actor, upload: Upload, format_: Format, sha256: str) -> ModelVersion:
     try:
-        key = store_file(incoming.path_of(upload), prefix=VERSIONS)
+        with refused_when_full("registry:ours:disk-full"):
+            key = store_file(incoming.path_of(upload), prefix=VERSIONS)
     except FileNotFoundError as error:  # its lock keeps writers out, not whoever cancels
         raise PlatformError("registry:usage:upload-over", why="it was cancelled") from error
     try:
@@ -247,14 +251,15 @@ def _refuse_same_bytes(model: Model, sha256: str) -> None:
 
 
 def _check_quota(team: Team, length_bytes: int) -> None:
-    quota, used = quota_bytes(team=team), stored_bytes(team=team)
+    found = usage(team=team)
+    quota, used = found.quota_bytes, found.stored_bytes
     if used + length_bytes > quota:
         raise PlatformError(
             "registry:usage:quota",
             team=team.name,
-            used_mib=used // formats.MIB,
-            quota_mib=quota // formats.MIB,
-            size_mib=-(-length_bytes // formats.MIB),
+            used_mib=used // MIB,
+            quota_mib=quota // MIB,
+            size_mib=-(-length_bytes // MIB),
         )
 
 

@@ -1,4 +1,5 @@
-"""The result of a run: headline figures, and the document as the optimizer wrote it; `?format=csv`: its candidates."""
+"""The result of a run: headline figures, and the document as the optimizer wrote it; `?format=csv`: its candidates
+or, with `table=operations`, its operations before and after."""
 
 from __future__ import annotations
 
@@ -16,8 +17,9 @@ from rest_framework.views import APIView
 
 from fuseworks.accounts.permissions import actor_of
 from fuseworks.core.discovery import endpoint
-from fuseworks.results import exports, selectors
+from fuseworks.results import exports, operation_exports, selectors
 from fuseworks.results.reading.document import parse
+from fuseworks.results.reading.operations import Found, NoAfter
 from fuseworks.runs.selectors import against_visible
 
 
@@ -64,7 +66,8 @@ class HeadlineSerializer(serializers.Serializer[Any]):
 class RunFactsSerializer(serializers.Serializer[Any]):
     id = serializers.UUIDField()
     team = serializers.SlugField()
-    model = serializers.CharField()
+    model = serializers.UUIDField()
+    model_name = serializers.CharField()
     version = serializers.UUIDField()
     version_number = serializers.IntegerField()
     purpose = serializers.CharField()
@@ -73,11 +76,33 @@ class RunFactsSerializer(serializers.Serializer[Any]):
     ended_at = serializers.DateTimeField(allow_null=True)
     against = serializers.UUIDField(allow_null=True, help_text="null too when it is of a team that you are not in")
     against_number = serializers.IntegerField(allow_null=True)
+    compared_as = serializers.CharField(help_text="compare: uploaded, or packaged by the document's recipe; else empty")
+
+
+class OperationRowSerializer(serializers.Serializer[Any]):
+    """What was the same work before and after: it holds a node of the graph in common."""
+
+    found_in = serializers.ChoiceField([one.value for one in Found])
+    before = serializers.ListField(child=serializers.IntegerField(), help_text="positions in profile.operations")
+    after = serializers.ListField(child=serializers.IntegerField(), help_text="positions in profile_after.operations")
+
+
+class OperationTableSerializer(serializers.Serializer[Any]):
+    """The document's two profiles side by side. Their times are of processes of their own, under two profilers: they
+    are neither the judged ones nor a common measure."""
+
+    rows = OperationRowSerializer(many=True)
+    no_after = serializers.ChoiceField(
+        [one.value for one in NoAfter],
+        allow_null=True,
+        help_text="why the winner has no profile; not_profiled: the document's not_profiled_because says it",
+    )
 
 
 class RunResultSerializer(serializers.Serializer[Any]):
     run = RunFactsSerializer()
     headline = HeadlineSerializer()
+    operations = OperationTableSerializer()
     document = serializers.DictField(help_text="optimizer.result.Result; `fuseworks schema result` prints its schema")
 
 
@@ -87,7 +112,16 @@ class RunResultView(APIView):
 
     @extend_schema(
         operation_id="run_result",
-        parameters=[OpenApiParameter("format", str, enum=["json", "csv"], description="csv: one row a candidate")],
+        parameters=[
+            OpenApiParameter("format", str, enum=["json", "csv"], description="csv: one table of it"),
+            OpenApiParameter(
+                "table",
+                str,
+                enum=["candidates", "operations"],
+                default="candidates",
+                description="of a csv: one row a candidate, or one an operation, before and after",
+            ),
+        ],
         responses={
             (200, "application/json"): RunResultSerializer,
             (200, "text/csv"): OpenApiTypes.STR,
@@ -95,10 +129,13 @@ class RunResultView(APIView):
         },
     )
     def get(self, request: Request, run_id: uuid.UUID) -> Response:
+        """Before and after: the headline's figures, and the whole document. 404 until there is one, and for a run that
+        left none."""
         actor = actor_of(request)
         run = selectors.run_visible(actor=actor, run_id=run_id)
         stored = selectors.result_or_404(run)
         result = parse(stored.document)
         if isinstance(request.accepted_renderer, CsvRenderer):  # type: ignore[attr-defined]
-            return Response(exports.as_csv(run, result))
+            table = operation_exports if request.query_params.get("table") == "operations" else exports
+            return Response(table.as_csv(run, result))
         return Response(exports.as_json(run, stored, result, against=against_visible(actor=actor, run=run)))

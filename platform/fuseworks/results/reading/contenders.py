@@ -113,8 +113,11 @@ def numerics(result: Result) -> list[OutputRow]:
     if result.best_peer is not None and result.best_peer.name != result.winner:
         evaluation = next((e for e in result.candidates if e.candidate.name == result.best_peer.name), None)
         if evaluation is not None and evaluation.verification is not None:
-            peers = {row.output: row.error for row in evaluation.verification.outputs}
-    return [OutputRow(row.output, row.dtype, row.baseline_error, peers.get(row.output), row) for row in result.numerics]
+            peers = {(row.output, row.inputs): row.error for row in evaluation.verification.outputs}
+    return [
+        OutputRow(row.output, row.dtype, row.baseline_error, peers.get((row.output, row.inputs)), row)
+        for row in result.numerics
+    ]
 
 
 def _count(value: float | None) -> str:

@@ -100,7 +100,10 @@ def headlines(result: Result) -> list[Headline]:
 
 
 def why(comparison: Comparison) -> str:
-    """Why the interval gives this verdict: the rule with its numbers in it."""
+    """Why the interval gives this verdict: the rule with its numbers in it; in the result's own words where it was
+    cut short."""
+    if comparison.reason is not None:
+        return comparison.reason
     words = {
         "interval": figures.interval(comparison.interval.low, comparison.interval.high),
         "confidence": percent(comparison.interval.confidence),

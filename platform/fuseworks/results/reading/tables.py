@@ -1,4 +1,4 @@
-"""Candidates, ablation, rewrites and operations as rows of a page."""
+"""Candidates, ablation and rewrites as rows of a page."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Any
 from fuseworks.results.reading.contenders import BASELINE, DEPLOYED, contenders
 from fuseworks.results.reading.steps import StepWords, step_words
 from optimizer.result import AblationRow, Evaluation, Result, Rewrite
-
-MAX_OPERATIONS = 60
 
 
 @dataclass(frozen=True)
@@ -55,12 +53,6 @@ def rewrites(result: Result) -> tuple[list[Rewrite], list[Rewrite]]:
     """Passes that did or refused something, and those that found nothing that looks like their pattern."""
     told = [one for one in result.rewrites if one.applied or one.refused]
     return told, [one for one in result.rewrites if not one.applied and not one.refused]
-
-
-def operations(result: Result) -> tuple[list[Any], int]:
-    """The costliest operations of the profile, and how many smaller ones are left out."""
-    every = result.profile.operations if result.profile else []
-    return list(every[:MAX_OPERATIONS]), max(0, len(every) - MAX_OPERATIONS)
 
 
 # ---- for the charts ------------------------------------------------------------------------------------------------

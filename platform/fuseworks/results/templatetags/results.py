@@ -1,6 +1,7 @@
 """`{% load results %}`: figures that only results have.
 
-{{ output.error|scientific }}  {{ operation.flops|count }}  {{ shapes|shapes }}  {{ evidence|facts }}
+{{ output.error|scientific }}  {{ operation.flops|count }}  {{ shapes|shapes }}  {{ kernel.nodes|nodes }}
+{{ evidence|facts }}
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from django import template
 
 from fuseworks.core import figures
 from fuseworks.results.reading.conditions import in_words
+from optimizer.result import GraphNode
 
 register = template.Library()
 
@@ -40,6 +42,17 @@ def shapes(value: Sequence[Sequence[int]]) -> str:
     """The first four: `128×100×256, 128×256`."""
     shown = ["×".join(map(str, shape)) or "scalar" for shape in value[:4]]
     return ", ".join(shown + (["…"] if len(value) > 4 else []))
+
+
+@register.filter
+def nodes(value: Sequence[GraphNode]) -> str:
+    """The first six, each by its operation where it has one: `linear, relu ×2`."""
+    counts: dict[str, int] = {}
+    for node in value:
+        name = node.op or node.node
+        counts[name] = counts.get(name, 0) + 1
+    shown = [name if count == 1 else f"{name} ×{count}" for name, count in list(counts.items())[:6]]
+    return ", ".join(shown + (["…"] if len(counts) > 6 else []))
 
 
 @register.filter

@@ -22,6 +22,7 @@ from fuseworks.runs.services import ARTIFACTS
 class RunArtifact(APIView):
     @extend_schema(operation_id="runs_artifact", responses={(200, "application/octet-stream"): OpenApiTypes.BINARY})
     def get(self, request: Any, run_id: uuid.UUID, name: str) -> FileResponse:
+        """One of them. `package.zip` is what is deployed, `recipe.yaml` what can be applied to other models."""
         run = run_visible(actor=actor_of(request), run_id=run_id)
         artifact = get_or_404(artifacts(run=run), what="file", name=name)
         filename = f"{run.version.model.slug}-v{run.version.number}-{name}"

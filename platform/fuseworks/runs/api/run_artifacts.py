@@ -19,5 +19,6 @@ from fuseworks.runs.serializers import ArtifactSerializer
 class RunArtifacts(APIView):
     @extend_schema(operation_id="runs_artifacts", responses=ArtifactSerializer(many=True))
     def get(self, request: Any, run_id: uuid.UUID) -> Response:
+        """The files that its last attempt left, with their sizes and digests."""
         run = run_visible(actor=actor_of(request), run_id=run_id)
         return Response(ArtifactSerializer(artifacts(run=run), many=True, context={"request": request}).data)

@@ -21,6 +21,8 @@ from fuseworks.runs.services import run_cancel
 class RunCancel(APIView):
     @extend_schema(operation_id="runs_cancel", request=None, responses={202: RunDetailSerializer})
     def post(self, request: Any, run_id: uuid.UUID) -> Response:
+        """End a queued run at once; ask the worker of a running one, which ends it within seconds (`cancel_requested`).
+        Asked again it answers the same; 409 (`runs:usage:over`) once the run is over."""
         actor = actor_of(request)
         run_cancel(actor=actor, run=run_visible(actor=actor, run_id=run_id))
         run = run_visible(actor=actor, run_id=run_id)

@@ -19,5 +19,6 @@ from fuseworks.runs.serializers import RunDetailSerializer
 class RunDetail(APIView):
     @extend_schema(operation_id="runs_retrieve", responses=RunDetailSerializer)
     def get(self, request: Any, run_id: uuid.UUID) -> Response:
+        """One run: status, stage, place in the queue, and why it did not succeed. `links` has what belongs to it."""
         run = run_visible(actor=actor_of(request), run_id=run_id)
         return Response(RunDetailSerializer(run, context={"request": request}).data)

@@ -10,6 +10,7 @@ from rest_framework import serializers
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from fuseworks.accounts.authentication import BearerAuthentication
 from fuseworks.accounts.permissions import actor_of
 from fuseworks.core.discovery import endpoint
 from fuseworks.runs import selectors
@@ -41,11 +42,16 @@ class RunEvents(APIView):
         responses=RunEventsSerializer,
     )
     def get(self, request: Any, run_id: uuid.UUID) -> Response:
+        """The events of a run, in order. Follow it by asking for `after` the `next` of the answer before, with `wait`,
+        until `more` is false and `status` is one of succeeded, failed, errored, cancelled, timed_out."""
         run = selectors.run_visible(actor=actor_of(request), run_id=run_id)
         query = EventsQuery(data=request.query_params)
         query.is_valid(raise_exception=True)
         asked = query.validated_data
         found = selectors.events_awaited(run=run, after=asked["after"], wait_s=asked["wait"])
+        if asked["wait"]:  # whoever was removed, or whose token ended, while he waited is told nothing more
+            BearerAuthentication().authenticate(request)
+            selectors.run_visible(actor=actor_of(request), run_id=run_id)
         return Response(
             {
                 "status": run.status,

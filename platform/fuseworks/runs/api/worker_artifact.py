@@ -40,8 +40,14 @@ class WorkerArtifact(WorkerView):
         sha256 = request.headers.get("X-Content-SHA256", "").lower()
         if not SHA256.fullmatch(sha256):
             raise PlatformError("core:usage:invalid", text="X-Content-SHA256 has the body's 64 hexadecimal digits")
-        # The request's own stream: DRF would look for a form in it first.
-        stored = artifact_store(attempt=attempt, name=name, stream=request._request, expected_sha256=sha256)
+        length = request.headers.get("Content-Length", "")
+        stored = artifact_store(
+            attempt=attempt,
+            name=name,
+            stream=request._request,  # the request's own: DRF would look for a form in it first
+            expected_sha256=sha256,
+            length_bytes=int(length) if length.isdecimal() else None,
+        )
         return Response(
             {"name": stored.name, "size_bytes": stored.size_bytes, "sha256": stored.sha256},
             status=status.HTTP_201_CREATED,

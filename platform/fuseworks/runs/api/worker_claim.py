@@ -1,4 +1,5 @@
-"""A worker claims a run. The answer says what to do and where the files are; everybody but the first gets 409."""
+"""A worker claims a run. The answer says what to do and where the files are; everybody but the first gets 409. The
+first, who sends its `key` again because the answer was lost, gets the same answer again."""
 
 from __future__ import annotations
 
@@ -22,6 +23,7 @@ from fuseworks.runs.worker_api import AttemptBody, Text, WorkerView
 class ClaimBody(AttemptBody):
     worker = Text(max_length=200)
     works = serializers.BooleanField(default=True)
+    key = serializers.CharField(default="", allow_blank=True, max_length=64)
 
 
 @extend_schema(exclude=True)
@@ -30,7 +32,7 @@ class WorkerClaim(WorkerView):
     def post(self, request: Any, run_id: uuid.UUID) -> Response:
         given = self.body(request, ClaimBody)
         attempt = self.attempt_of(request, run_id, given["attempt"])
-        run = attempt_claim(attempt=attempt, worker=given["worker"], works=given["works"])
+        run = attempt_claim(attempt=attempt, worker=given["worker"], works=given["works"], key=given["key"])
         return Response(_task(run, attempt))
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils import timezone
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
@@ -15,9 +17,11 @@ from django.views.decorators.http import require_safe
 from fuseworks.accounts.permissions import RUN, Actor, actor_of, may
 from fuseworks.core.discovery import page
 from fuseworks.fleet.selectors import queue_place
+from fuseworks.recipes.selectors import applied_visible
 from fuseworks.results import snippets
 from fuseworks.runs import selectors
 from fuseworks.runs.models import Run
+from fuseworks.runs.services.expiring import has_expired
 
 # htmx stops asking when it is answered so.
 STOP_POLLING = 286
@@ -47,7 +51,7 @@ def run_live(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
 
 def live_context(actor: Actor, found: Run) -> dict[str, Any]:
     attempt = selectors.current_attempt(run=found)
-    attempts = list(selectors.attempts(run=found))
+    attempts = selectors.last_attempts(run=found)
     return {
         "run": found,
         "attempt": attempt,
@@ -58,6 +62,7 @@ def live_context(actor: Actor, found: Run) -> dict[str, Any]:
         "measurements": selectors.measurements(run=found),
         "artifacts": list(selectors.artifacts(run=found)),
         "against": selectors.against_visible(actor=actor, run=found),
+        "applied": applied_visible(actor=actor, run=found),
         "may_run": may(actor, found.team, RUN),
     }
 
@@ -69,6 +74,7 @@ def log_context(found: Run) -> dict[str, Any]:
         "events": events,
         "next": selectors.position(events[-1]) if events else 0,
         "is_cut": len(events) == selectors.SHOWN_EVENTS,
+        "days_kept": settings.RUN_FILES_DAYS if has_expired(run=found, now=timezone.now()) else 0,
         "has_attempts": len({event.attempt for event in events}) > 1,
     }
 
@@ -76,8 +82,10 @@ def log_context(found: Run) -> dict[str, Any]:
 def _by_other_means(request: HttpRequest, actor: Actor, found: Run) -> dict[str, Any]:
     root = request.build_absolute_uri("/")
     against = selectors.against_visible(actor=actor, run=found)
+    applied = applied_visible(actor=actor, run=found)
     has_package = selectors.artifacts(run=found).filter(name=PACKAGE).exists()
     address = f"{root}api/v1/runs/{found.pk}/"
+    asked = snippets.as_api(found, root, has_package=has_package, against=against, applied=applied)
     own = [
         snippets.Snippet(gettext("This run"), f"curl -H {snippets.TOKEN} \\\n  {address}"),
         snippets.Snippet(
@@ -86,7 +94,7 @@ def _by_other_means(request: HttpRequest, actor: Actor, found: Run) -> dict[str,
     ]
     return {
         "snippet_groups": [
-            (gettext("As API"), [*own, *snippets.as_api(found, root, has_package=has_package, against=against)]),
+            (gettext("As API"), [*own, *asked]),
             (gettext("As command line"), snippets.as_command(found, root, has_package=has_package, against=against)),
         ]
     }

@@ -14,6 +14,7 @@ from fuseworks.runs.services.attempts import (
     attempt_give_up,
     attempt_heartbeat,
     attempt_open,
+    attempt_unclaimed,
     attempt_unsend,
 )
 from fuseworks.runs.services.creating import run_cancel, run_create, run_retry
@@ -32,6 +33,7 @@ __all__ = [
     "attempt_give_up",
     "attempt_heartbeat",
     "attempt_open",
+    "attempt_unclaimed",
     "attempt_unsend",
     "events_append",
     "files_drop",

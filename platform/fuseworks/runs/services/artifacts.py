@@ -1,30 +1,43 @@
-"""Files that a run leaves, as its worker sends them: streamed into the storage, hashed on the way, under limits."""
+"""Files that a run leaves, as its worker sends them: streamed into the storage, hashed on the way, under limits.
+
+All of them count in the team's use of its quota. Only a package, which may have gigabytes, is refused because of it:
+the answer of a run that has worked for an hour is kept in any case.
+"""
 
 from __future__ import annotations
 
 import logging
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 
+from django.conf import settings
 from django.db import transaction
 
 from fuseworks.core.errors import PlatformError
-from fuseworks.core.storage import Readable, delete_stored, store
-from fuseworks.runs.models import Artifact, Attempt
+from fuseworks.core.storage import Readable, delete_stored, free_bytes, refused_when_full, store
+from fuseworks.runs.models import Artifact, Attempt, Run
 from fuseworks.runs.services import ending
 
 ARTIFACTS_PREFIX = "artifacts"  # of their keys in the storage
+DISK_FULL = "runs:ours:disk-full"
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Kind:
     content_type: str
-    limit_bytes: int
+    largest_bytes: int
+    within_quota: bool = False
+
+    @property
+    def limit_bytes(self) -> int:
+        return min(self.largest_bytes, settings.MAX_ARTIFACT_BYTES)
 
 
 ARTIFACTS: dict[str, Kind] = {
     "report.html": Kind("text/html; charset=utf-8", 64 << 20),
-    "package.zip": Kind("application/zip", 16 << 30),
+    "package.zip": Kind("application/zip", sys.maxsize, within_quota=True),
     "manifest.json": Kind("application/json", 4 << 20),
     "recipe.yaml": Kind("application/yaml", 1 << 20),
     "result.json": Kind("application/json", 64 << 20),
@@ -33,17 +46,23 @@ ARTIFACTS: dict[str, Kind] = {
 }
 
 
-def artifact_store(*, attempt: Attempt, name: str, stream: Readable, expected_sha256: str) -> Artifact:
+def artifact_store(
+    *, attempt: Attempt, name: str, stream: Readable, expected_sha256: str, length_bytes: int | None = None
+) -> Artifact:
     """Keeps the file under its name; the same name a second time replaces it (a post that was tried again).
 
-    Raises PlatformError: `runs:usage:artifact-name`, `too-large`, `digest`, and `stale` before or after the bytes.
+    `length_bytes`, where the sender told it, is refused before the bytes are read. Raises PlatformError:
+    `runs:usage:artifact-name`, `too-large`, `quota`, `digest`, `runs:ours:disk-full`, and `stale` before or after the
+    bytes.
     """
     kind = ARTIFACTS.get(name)
     if kind is None:
         raise PlatformError("runs:usage:artifact-name", name=repr(name[:100]), allowed=", ".join(ARTIFACTS))
     with transaction.atomic():
-        ending.working(attempt)
-    stored = store(_Bounded(stream, name, kind.limit_bytes), prefix=ARTIFACTS_PREFIX)
+        run = ending.working(attempt)
+    _check_length(run, name, kind, length_bytes or 0)
+    with refused_when_full(DISK_FULL):
+        stored = store(_Bounded(stream, name, kind.limit_bytes), prefix=ARTIFACTS_PREFIX)
     replaced = None
     try:
         if stored.sha256 != expected_sha256:
@@ -68,6 +87,22 @@ def artifact_store(*, attempt: Attempt, name: str, stream: Readable, expected_sh
     if replaced is not None:
         delete_stored(replaced)
     return artifact
+
+
+def _check_length(run: Run, name: str, kind: Kind, length_bytes: int) -> None:
+    if length_bytes > kind.limit_bytes:
+        raise PlatformError("runs:usage:too-large", what=name, limit_bytes=kind.limit_bytes)
+    if free_bytes(Path(settings.STORAGE)) < length_bytes:
+        raise PlatformError(DISK_FULL)
+    if kind.within_quota:
+        from fuseworks.registry.usage import usage  # it counts the files of runs
+
+        found = usage(team=run.team)
+        replaced = Artifact.objects.filter(run=run, attempt=run.attempt, name=name).values_list("size_bytes", flat=True)
+        # of two packages that come together both may pass: the next one finds them counted
+        if found.stored_bytes - sum(replaced) + length_bytes > found.quota_bytes:
+            used, quota = found.stored_bytes >> 20, found.quota_bytes >> 20
+            raise PlatformError("runs:usage:quota", name=name, team=run.team.name, used_mib=used, quota_mib=quota)
 
 
 class _Bounded:

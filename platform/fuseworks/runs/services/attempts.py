@@ -2,7 +2,9 @@
 
 The fencing counter `run.attempt` rises with each attempt that is sent, while the run stays `queued`; the claim is the
 conditional UPDATE from `queued` to `running` in that attempt. A message that was lost is sent again under the next
-number: the counter rises, and only attempts that were claimed count against `max_attempts` (`ending.claims`).
+number: the counter rises, and only attempts that were claimed count against `max_attempts` (`ending.claims`). One that
+nobody takes up again and again is sent ever more rarely, for what is amiss is the workers' link to the broker; of its
+attempts the last are kept.
 """
 
 from __future__ import annotations
@@ -26,6 +28,11 @@ from fuseworks.runs.models import OPEN, Attempt, AttemptState, Run, Status
 from fuseworks.runs.services import ending
 from fuseworks.runs.transitions import StaleTransition, run_transition
 from workers.messages import RunMessage
+
+UNCLAIMED = "no worker claimed it in time"
+IN_VAIN = 3  # messages in a row that nobody took up: chance no more
+FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=1), timedelta(minutes=15)
+UNCLAIMED_KEPT = 10  # of one run; the counter and `Run.unclaimed` remember the others
 
 
 @dataclass(frozen=True)
@@ -78,16 +85,45 @@ def attempt_open(*, run_id: uuid.UUID, now: datetime | None = None) -> Opened | 
 
 
 def attempt_unsend(*, attempt: Attempt, reason: str, now: datetime | None = None) -> None:
-    """The message could not be sent, or nobody claimed it: the run waits for its next attempt."""
+    """The message could not be sent: the run waits for its next attempt."""
     with transaction.atomic():
-        ending.locked(attempt)
+        run = ending.locked(attempt)
         if attempt.state == AttemptState.SENT:
-            ending.close(attempt, AttemptState.UNCLAIMED, now=now or timezone.now(), reason=reason)
-            bell.ring()
+            _close_unclaimed(run, attempt, now or timezone.now(), reason)
 
 
-def attempt_claim(*, attempt: Attempt, worker: str, works: bool = True, now: datetime | None = None) -> Run:
+def attempt_unclaimed(*, attempt: Attempt, now: datetime | None = None) -> None:
+    """Nobody claimed it in time: the run waits for its next attempt, from the third time in a row on for a while."""
+    now = now or timezone.now()
+    with transaction.atomic():
+        run = ending.locked(attempt)
+        if attempt.state == AttemptState.SENT:
+            count = run.unclaimed + 1
+            Run.objects.filter(pk=run.pk).update(unclaimed=count, send_after=now + pause_after(count))
+            _close_unclaimed(run, attempt, now, UNCLAIMED)
+
+
+def pause_after(unclaimed: int) -> timedelta:
+    """None after two, then doubling from FIRST_PAUSE to LONGEST_PAUSE."""
+    if unclaimed < IN_VAIN:
+        return timedelta(0)
+    return min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(unclaimed - IN_VAIN, 10))
+
+
+def _close_unclaimed(run: Run, attempt: Attempt, now: datetime, reason: str) -> None:
+    ending.close(attempt, AttemptState.UNCLAIMED, now=now, reason=reason)
+    in_vain = Attempt.objects.filter(run=run, state=AttemptState.UNCLAIMED).order_by("-number")
+    Attempt.objects.filter(pk__in=list(in_vain.values_list("pk", flat=True)[UNCLAIMED_KEPT:])).delete()
+    bell.ring()
+
+
+def attempt_claim(
+    *, attempt: Attempt, worker: str, works: bool = True, key: str = "", now: datetime | None = None
+) -> Run:
     """From `queued` to `running`, once. Not `works`: the worker waits for its device first, and the clock stands.
+
+    `key` is drawn by who claims, for this claim alone: the worker whose answer was lost sends it again and gets the
+    same answer, with its lease counted anew.
 
     Raises `runs:usage:stale` for everybody else who has the message, for a run that was cancelled meanwhile, and for
     one whose upload was deleted (which ends it).
@@ -95,6 +131,11 @@ def attempt_claim(*, attempt: Attempt, worker: str, works: bool = True, now: dat
     now = now or timezone.now()
     with transaction.atomic():
         run = ending.locked(attempt)
+        if key and attempt.state == AttemptState.CLAIMED and attempt.claim_key == key:
+            run = ending.working(attempt)
+            attempt.lease_until = now + timedelta(seconds=settings.LEASE_S)
+            attempt.save(update_fields=["lease_until", "updated_at"])
+            return run
         if attempt.state != AttemptState.SENT:
             raise ending.stale(attempt)
         gone = _gone(run)
@@ -103,13 +144,13 @@ def attempt_claim(*, attempt: Attempt, worker: str, works: bool = True, now: dat
             problem = PlatformError("runs:user:version-gone", version=gone)
             ending.end_without_result(run, Status.CANCELLED, now=now, problem=problem)
         else:
-            _claim(run, attempt, worker, works, now)
+            _claim(run, attempt, worker, works, key, now)
     if gone is not None:
         raise ending.stale(attempt)
     return run
 
 
-def _claim(run: Run, attempt: Attempt, worker: str, works: bool, now: datetime) -> None:
+def _claim(run: Run, attempt: Attempt, worker: str, works: bool, key: str, now: datetime) -> None:
     try:
         run_transition(
             run_id=run.pk,
@@ -118,14 +159,17 @@ def _claim(run: Run, attempt: Attempt, worker: str, works: bool, now: datetime) 
             attempt=attempt.number,
             reason=f"claimed by {worker}"[:500],
             started_at=run.started_at or now,
+            unclaimed=0,
+            send_after=None,
         )
     except StaleTransition as error:
         raise ending.stale(attempt) from error
     attempt.worker = Worker.objects.filter(name=worker).first()
-    attempt.state, attempt.claimed_at = AttemptState.CLAIMED, now
+    attempt.state, attempt.claimed_at, attempt.claim_key = AttemptState.CLAIMED, now, key
     attempt.lease_until = now + timedelta(seconds=settings.LEASE_S)
     ending.set_clock(attempt, works, now)
-    attempt.save(update_fields=["worker", "state", "claimed_at", "lease_until", *ending.CLOCK, "updated_at"])
+    changed = ["worker", "state", "claimed_at", "claim_key", "lease_until", *ending.CLOCK, "updated_at"]
+    attempt.save(update_fields=changed)
     run.refresh_from_db()
 
 

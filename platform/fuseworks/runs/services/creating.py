@@ -10,12 +10,14 @@ from django.db import transaction
 from django.utils import timezone
 from pydantic import ValidationError
 
+from fuseworks.accounts.models import Team
 from fuseworks.accounts.permissions import RUN, Actor, audit, require
 from fuseworks.core.errors import PlatformError
 from fuseworks.registry.models import ModelVersion, Workload
 from fuseworks.runs import bell, scrub
 from fuseworks.runs.models import Attempt, AttemptState, Purpose, Run, Status
 from fuseworks.runs.services import ending
+from fuseworks.runs.services.comparing import compare_as_asked, packaging_run
 from optimizer.spec import Policy
 from workers.messages import TARGET
 
@@ -35,6 +37,7 @@ def run_create(
     against: ModelVersion | None = None,
     recipe_version: Any = None,
     max_latency_ratio: float | None = None,
+    compare_as: str | None = None,
     retry_of: Run | None = None,
 ) -> Run:
     """Puts a run into the queue. Without a `workload` it takes the version's current one, or what the upload says.
@@ -48,17 +51,26 @@ def run_create(
     _check_target(target)
     _check_kept(version)
     checked = _policy(policy)
-    _check_against(actor, purpose, against)
-    _check_recipe(actor, purpose, recipe_version)
+    _check_against(actor, team, purpose, against)
+    _check_recipe(actor, team, purpose, recipe_version)
     _check_gate(purpose, max_latency_ratio)
+    asked = compare_as_asked(purpose, compare_as)
+    chosen = _workload(purpose, version, workload)
+    if retry_of is not None:  # the steps as they were: a draft may have been edited since, and a newer run packaged
+        recipe_run, document = retry_of.recipe_run, retry_of.recipe_document
+    else:
+        recipe_run = packaging_run(asked, against, chosen, target)
+        document = _document(recipe_version, recipe_run)
     with transaction.atomic():
         run: Run = Run.objects.create(
             team=team,
             version=version,
-            workload=_workload(purpose, version, workload),
+            workload=chosen,
             against=against,
             recipe_version=recipe_version,
-            recipe_document=recipe_version.document if recipe_version is not None else None,
+            recipe_document=document,
+            compare_as=asked,
+            recipe_run=recipe_run,
             retry_of=retry_of,
             purpose=purpose,
             target=target,
@@ -94,7 +106,8 @@ def run_cancel(*, actor: Actor, run: Run) -> Run:
         if run.status == Status.QUEUED:
             for sent in Attempt.objects.filter(run=run, state=AttemptState.SENT):
                 ending.close(sent, AttemptState.ENDED, now=now, reason="the run was cancelled")
-            ending.end_without_result(run, Status.CANCELLED, now=now, reason=f"cancelled by {actor.user}")
+            told = f"cancelled by {actor.user}"
+            ending.end_without_result(run, Status.CANCELLED, now=now, reason=told, summary=told)
         bell.ring()
     return run
 
@@ -118,8 +131,17 @@ def run_retry(*, actor: Actor, run: Run) -> Run:
         against=run.against,
         recipe_version=run.recipe_version,
         max_latency_ratio=check.max_latency_ratio if check is not None else None,
+        compare_as=run.compare_as or None,
         retry_of=run,
     )
+
+
+def _document(recipe_version: Any, recipe_run: Run | None) -> dict[str, Any] | None:
+    """What is replayed, or what both sides of a comparison are built by."""
+    if recipe_run is not None:
+        found: dict[str, Any] = recipe_run.result.document["recipe"]
+        return found
+    return recipe_version.document if recipe_version is not None else None
 
 
 def _wrong(field: str, text: str) -> PlatformError:
@@ -173,7 +195,9 @@ def _workload(purpose: str, version: ModelVersion, given: Workload | None) -> Wo
     return given
 
 
-def _check_against(actor: Actor, purpose: str, against: ModelVersion | None) -> None:
+def _check_against(actor: Actor, team: Team, purpose: str, against: ModelVersion | None) -> None:
+    """Like the recipe of a replay, it must be something that all of the run's team may see: the run shows them all that
+    it finds in it, in events, files and answers."""
     if purpose != Purpose.COMPARE:
         if against is not None:
             raise _wrong("against", "only for the purpose compare")
@@ -182,20 +206,30 @@ def _check_against(actor: Actor, purpose: str, against: ModelVersion | None) -> 
         raise _wrong("against", "compare needs the version to compare with")
     if not ModelVersion.objects.visible_to(actor).filter(pk=against.pk).exists():
         raise PlatformError("core:usage:not-found", what="version")
+    if against.model.team_id != team.pk:
+        raise PlatformError("runs:usage:other-teams-version", place="against", version=str(against), team=team.name)
     _check_kept(against)
 
 
-def _check_recipe(actor: Actor, purpose: str, recipe_version: Any) -> None:
+def _check_recipe(actor: Actor, team: Team, purpose: str, recipe_version: Any) -> None:
     if purpose != Purpose.REPLAY:
         if recipe_version is not None:
             raise _wrong("recipe_version", "only for the purpose replay")
         return
     if recipe_version is None:
         raise _wrong("recipe_version", "replay needs the version of a recipe")
-    from fuseworks.recipes.selectors import recipe_versions_visible_to  # recipes build on runs
+    from fuseworks.recipes.selectors import recipe_versions_visible_to, seen_by_all_of  # recipes build on runs
 
     if not recipe_versions_visible_to(actor).filter(pk=recipe_version.pk).exists():
         raise PlatformError("core:usage:not-found", what="recipe version")
+    if not seen_by_all_of(team).filter(pk=recipe_version.pk).exists():
+        raise PlatformError(
+            "runs:usage:recipe-not-shared",
+            place="recipe_version",
+            name=recipe_version.recipe.name,
+            version=recipe_version.version,
+            team=team.name,
+        )
 
 
 def _check_gate(purpose: str, max_latency_ratio: float | None) -> None:

@@ -1,9 +1,9 @@
 """The reaper: ends what fell silent. Called by the dispatcher at least once a second; safe to call from several.
 
-- A message that nobody claimed in time: the attempt is `unclaimed`, the run is sent again.
+- A message that nobody claimed in time: the attempt is `unclaimed`, the run is sent again, later each time.
 - A lease that ran out: the attempt is `expired`; the run goes back to the queue while attempts are left.
 - A worker that is asked to cancel, or is over the time limit, and still beats: the run is ended without it.
-- A worker that had its result and cannot hand it in for HAND_IN_WITHIN: as if it had fallen silent.
+- A worker that had its result and cannot hand it in for HAND_IN_WITHIN: as if it had fallen silent, with the reason.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, transaction
@@ -20,11 +21,10 @@ from django.utils import timezone
 from fuseworks.core.errors import PlatformError
 from fuseworks.runs.models import Attempt, AttemptState, Run, Status
 from fuseworks.runs.services import ending
-from fuseworks.runs.services.attempts import attempt_unsend
+from fuseworks.runs.services.attempts import attempt_unclaimed
 
 log = logging.getLogger(__name__)
 
-UNCLAIMED = "no worker claimed it in time"
 HAND_IN_WITHIN = timedelta(hours=2)  # a package may have many gigabytes
 
 
@@ -81,7 +81,7 @@ def _carefully(attempt: Attempt, step: Callable[[Attempt], bool]) -> bool:
 
 
 def _unclaim(attempt: Attempt, now: datetime) -> bool:
-    attempt_unsend(attempt=attempt, reason=UNCLAIMED, now=now)
+    attempt_unclaimed(attempt=attempt, now=now)
     return attempt.state == AttemptState.UNCLAIMED
 
 
@@ -90,17 +90,14 @@ def _expire(attempt: Attempt, now: datetime) -> bool:
         run = ending.locked(attempt)
         if not _is_current(run, attempt) or attempt.lease_until >= now:
             return False
-        _lose(run, attempt, now, f"no heartbeat for {settings.LEASE_S} s")
+        _lose(run, attempt, now, f"no heartbeat for {settings.LEASE_S} s", "runs:ours:worker-lost")
     return True
 
 
-def _lose(run: Run, attempt: Attempt, now: datetime, reason: str) -> None:
+def _lose(run: Run, attempt: Attempt, now: datetime, reason: str, problem_id: str, **context: Any) -> None:
     ending.close(attempt, AttemptState.EXPIRED, now=now, reason=reason)
-    problem = PlatformError(
-        "runs:ours:worker-lost",
-        claims=ending.claims(run),
-        worker=attempt.worker.name if attempt.worker else "not known",
-    )
+    worker = attempt.worker.name if attempt.worker else "not known"
+    problem = PlatformError(problem_id, claims=ending.claims(run), worker=worker, **context)
     worked = ending.worked_s(attempt, ending.last_heartbeat(attempt))
     ending.requeue_or_end(run, now=now, worked=worked, reason=reason, problem=problem)
 
@@ -117,7 +114,8 @@ def _unstick(attempt: Attempt, now: datetime) -> bool:
         run = ending.locked(attempt)
         if not _is_current(run, attempt) or not _is_stuck(attempt, now):
             return False
-        _lose(run, attempt, now, "its worker did not hand in the result")
+        hours = HAND_IN_WITHIN // timedelta(hours=1)
+        _lose(run, attempt, now, "its worker did not hand in the result", "runs:ours:not-handed-in", hours=hours)
     return True
 
 
@@ -141,7 +139,7 @@ def _time_out(attempt: Attempt, now: datetime) -> bool:
             return False
         reason = "over its time limit; its worker did not end it"
         ending.close(attempt, AttemptState.EXPIRED, now=now, reason=reason)
-        problem = PlatformError("runs:user:timed-out", limit_s=round(run.time_limit_s))
+        problem = PlatformError("runs:ours:timed-out", limit_s=round(run.time_limit_s))
         ending.end_without_result(run, Status.TIMED_OUT, now=now, worked=worked, reason=reason, problem=problem)
     return True
 

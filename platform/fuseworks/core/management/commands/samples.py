@@ -1,8 +1,9 @@
 """`manage.py samples --file PATH`: two sample business units with two teams each, on the first start in embedded mode.
 
-Refuses outside embedded mode: no account or password is ever made there by itself. Does nothing when any account
-exists. The password is drawn at random and left in PATH, which only its owner may read. It is on the disk before the
-accounts are in the database: a kill in between loses no password.
+Refuses outside embedded mode: no account or password is ever made there by itself. Makes nothing when any account
+exists. Its last line says whether PATH tells how to sign in to this database. The password is drawn at random and left
+in PATH, which only its owner may read. It is on the disk before the accounts are in the database: a kill in between
+loses no password.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ UNITS = {
 }
 ROLES = (Role.OWNER, Role.MEMBER)
 DEMO_TEAM = "ads-ranking"
+KNOWN, UNKNOWN = "sample teams", "no sample teams"
 
 
 class Command(BaseCommand):
@@ -42,11 +44,13 @@ class Command(BaseCommand):
         path: Path = options["file"]
         draft = path.with_name(path.name + ".new")
         if User.objects.exists():
-            _take_up(draft, path)
-            return
-        with transaction.atomic():
-            _write(draft, make_samples())
-        draft.replace(path)
+            if _is_of_this_database(draft):  # after a kill between commit and rename
+                draft.replace(path)
+        else:
+            with transaction.atomic():
+                _write(draft, make_samples())
+            draft.replace(path)
+        self.stdout.write(KNOWN if _is_of_this_database(path) else UNKNOWN)
 
 
 def _write(path: Path, document: dict[str, Any]) -> None:
@@ -58,12 +62,12 @@ def _write(path: Path, document: dict[str, Any]) -> None:
         os.fsync(file.fileno())
 
 
-def _take_up(draft: Path, path: Path) -> None:
-    """After a kill between commit and rename. A draft whose token the database does not know was never committed."""
-    if draft.exists():
-        token = json.loads(draft.read_text())["demo"]["token"]
-        if ApiToken.objects.filter(token_sha256=token_sha256(token)).exists():
-            draft.replace(path)
+def _is_of_this_database(path: Path) -> bool:
+    """One whose token is not known was never committed, or belongs to another database."""
+    if not path.exists():
+        return False
+    token = json.loads(path.read_text())["demo"]["token"]
+    return ApiToken.objects.filter(token_sha256=token_sha256(token)).exists()
 
 
 @transaction.atomic

@@ -1,0 +1,41 @@
+"""What a comparison measures of its two versions: settled when the run is made, and kept with it."""
+
+from __future__ import annotations
+
+from fuseworks.core.errors import PlatformError
+from fuseworks.registry.models import ModelVersion, Workload
+from fuseworks.runs.models import CompareAs, Purpose, Run
+
+
+def compare_as_asked(purpose: str, given: str | None) -> str:
+    """Empty for other purposes. Raises PlatformError."""
+    if purpose != Purpose.COMPARE:
+        if given is not None:
+            raise _wrong("only for the purpose compare")
+        return ""
+    if given is None:
+        return str(CompareAs.AUTO)
+    if given not in CompareAs.values:
+        raise _wrong(f"one of {', '.join(CompareAs.values)}")
+    return str(CompareAs(given))
+
+
+def packaging_run(asked: str, against: ModelVersion | None, workload: Workload | None, target: str) -> Run | None:
+    """The run of the version before whose recipe packages both; None when both are measured as uploaded.
+
+    Raises PlatformError when packages are asked for and the version before has none: to measure something else than
+    what was asked for could pass a gate that should not.
+    """
+    if against is None or asked == CompareAs.UPLOADED:
+        return None
+    from fuseworks.results.deployed import deployed_by  # results build on runs
+
+    found = deployed_by(version=against, workload=workload, target=target)
+    if found is None and asked == CompareAs.PACKAGED:
+        raise _wrong(f"no run of {against} left a package for this workload and target: optimize it, or ask for auto")
+    return found
+
+
+def _wrong(text: str) -> PlatformError:
+    field = "compare_as"
+    return PlatformError("runs:usage:field", place=field, extra={"fields": {field: [text]}}, field=field, text=text)
