@@ -28,6 +28,7 @@ OURS = frozenset(
         "compiling:ours:outputs",
         "compiling:ours:toolchain",
         "compiling:ours:unavailable",
+        "profiling:ours:untold",
     }
 )
 
