@@ -55,7 +55,7 @@ class Watched:
 
     def _console(self, message: Any) -> None:
         if message.type in {"error", "warning"}:
-            self.complaints.append(f"{message.type}: {message.text} ({message.location['url']})")
+            self.complaints.append(f"{message.type}: {message.text} ({message.location['url']}) on {self.page.url}")
 
     @property
     def unexpected(self) -> list[str]:

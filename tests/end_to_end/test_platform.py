@@ -58,7 +58,7 @@ def new_token(site: Site, team: str) -> str:
             form = {**form, "csrfmiddlewaretoken": key[1]}
             return client.post(page, data=form, headers={"Referer": f"{site.url}{page}"}).raise_for_status()
 
-        posted("/sign-in/", {"login": site.owners[team], "password": site.password})
+        posted("/sign-in/", {"username": site.owners[team], "password": site.password})
         scopes = ["read", "submit", "recipes"]
         shown = posted("/tokens/", {"name": "pipeline", "team": team, "scopes": scopes, "expires_in_days": "30"}).text
     token = re.search(r"\bfw_\w+", shown)

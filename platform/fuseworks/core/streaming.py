@@ -8,6 +8,7 @@ away. A small body is read first, as Django does it. Not for async views: readin
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import sys
 from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError
@@ -28,6 +29,9 @@ class Body:
         self.receive = receive
         self.whole = asyncio.Event()
         self._loop = asyncio.get_running_loop()
+        # What is received in a view's own context leaves that context to the connection's next request, whose answer
+        # then asks a thread that is gone.
+        self._context = contextvars.copy_context()
         self._left = bytearray()
         self._gone: OSError | None = None
 
@@ -60,7 +64,7 @@ class Body:
     def _next(self) -> bytes:
         if self._gone is not None:
             raise self._gone
-        coming = asyncio.run_coroutine_threadsafe(self._receive(), self._loop)
+        coming = self._context.run(asyncio.run_coroutine_threadsafe, self._receive(), self._loop)
         try:
             return coming.result(SILENCE_S)
         except TimeoutError:  # an OSError, too

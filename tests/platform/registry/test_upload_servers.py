@@ -111,6 +111,20 @@ def test_under_asgi_pieces_and_the_download_pass(asgi: str, token: str) -> None:
     assert hashlib.sha256(received).hexdigest() == hashlib.sha256(DATA).hexdigest()
 
 
+def test_a_connection_serves_files_as_before_once_a_large_piece_came_over_it(asgi: str, token: str) -> None:
+    parts = urlsplit(asgi)
+    with _client(asgi, token) as client:
+        path = _begin(client)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=30)
+    connection.request("PATCH", path, DATA[:-1], {"Authorization": f"Bearer {token}", "Upload-Offset": "0"})
+    assert connection.getresponse().read() == b""
+    for _ in range(3):
+        connection.request("GET", "/static/theme.js")
+        answer = connection.getresponse()
+        assert len(answer.read()) == int(answer.headers["Content-Length"]) > 0
+    connection.close()
+
+
 def test_the_last_piece_sent_again_is_answered_alike(site: str, token: str) -> None:
     with _client(site, token) as client:
         path = _begin(client)

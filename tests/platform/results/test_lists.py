@@ -9,6 +9,8 @@ from django.test.utils import CaptureQueriesContext
 from tests.platform import factories
 
 pytestmark = pytest.mark.django_db
+# one document may be read for what the page says of it; those of a list may not
+ONE = "LIMIT 1"
 BODIES = ('"results_runresult"."document",', '"results_runresult"."curves",')
 
 
@@ -34,4 +36,5 @@ def test_no_list_of_runs_reads_their_results_bodies(address: str) -> None:
         shown = reader.get(address.format(model=version.model_id, version=version.pk))
     assert shown.status_code == 200
     assert str(runs[0].pk) in shown.content.decode()
-    assert [query["sql"] for query in asked if any(body in query["sql"] for body in BODIES)] == []
+    with_bodies = [query["sql"] for query in asked if any(body in query["sql"] for body in BODIES)]
+    assert [sql for sql in with_bodies if not sql.endswith(ONE)] == []
