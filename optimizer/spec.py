@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 Dtype = Literal["float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"]
 Precision = Literal["float32", "bfloat16"]
+SHORT_BUDGET_S = 60  # below it a run is warned of: it rarely comes to a verdict
 
 
 class Strict(BaseModel):
@@ -160,7 +161,7 @@ class RuntimeStep(Strict):
 
 
 class PassStep(Strict):
-    pass_: str = Field(alias="pass")
+    pass_: str = Field(alias="pass", max_length=80)
     options: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -170,7 +171,7 @@ class PrecisionStep(Strict):
 
 
 class BackendStep(Strict):
-    backend: str
+    backend: str = Field(max_length=40)
     options: dict[str, Any] = Field(default_factory=dict)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ from fuseworks_client import words
 
 Result = Mapping[str, Any]
 _STYLES = {"faster": "bold green", "slower": "bold red", "same": "bold", "cannot_tell": "bold yellow"}
+BASELINES = frozenset({"baseline", "baseline (default settings)"})
+DISTURBED = 1.5  # times the judged median: what a call took in a profile of a busy moment
+LEFT_OUT = "the policy does not name this backend"  # the planner's words
 MAX_FINDINGS, MAX_APPLIED, MAX_REFUSED, MAX_OPERATIONS = 5, 3, 1, 4
 
 
@@ -62,6 +66,8 @@ def _headline(result: Result) -> Iterator[RenderableType]:
         rows.add_row(_label("as deployed"), Text(f"{deployed}, against the original in default settings"))
     if verdict is not None:
         rows.add_row(_label("verdict"), Text(words.verdict(verdict), style=_STYLES.get(str(verdict), "")))
+    if verdict == "cannot_tell" and words.disturbance(result):
+        rows.add_row(_label("disturbance"), Text(words.disturbance(result), style="yellow"))
     if verdict is not None and result.get("offered") is not None and result.get("purpose") != "compare":
         rows.add_row(_label("offered"), Text(_offered(result)))
     peer = result.get("best_peer")
@@ -137,11 +143,15 @@ def _candidates(result: Result) -> RenderableType:
     table.add_column("median", justify="right")
     table.add_column("speedup", justify="right")
     table.add_column("reason", overflow="fold", ratio=4)
-    winner = result.get("winner")
+    winner, compares = result.get("winner"), result.get("purpose") == "compare"
+    left_out = [e["candidate"]["name"] for e in result["candidates"] if e.get("reason") == LEFT_OUT]
     for evaluation in result["candidates"]:
         candidate, performance = evaluation["candidate"], evaluation.get("performance") or {}
-        name = words.plain(candidate["name"]) + (" (peer)" if candidate.get("peer") else "")
-        chosen = candidate["name"] == winner
+        if candidate["name"] in left_out:
+            continue
+        is_peer = candidate.get("peer") and not compares and candidate["name"] not in BASELINES
+        name = words.plain(candidate["name"]) + (" (peer)" if is_peer else "")
+        chosen = winner is not None and candidate["name"] == winner
         table.add_row(
             Text(name + (" *" if chosen else ""), style="bold green" if chosen else ""),
             Text(evaluation["status"].replace("_", " "), style="" if evaluation["status"] == "passed" else "yellow"),
@@ -152,10 +162,19 @@ def _candidates(result: Result) -> RenderableType:
             Text(words.speedup(evaluation.get("screened_speedup"))),
             Text(words.plain(evaluation.get("reason") or ""), style="dim"),
         )
-    table.caption = "* the winner, judged in fresh processes. Speedups here are screenings, no verdicts; a time marked "
-    table.caption += "(screening) was not measured along with the judged ones: compare it with none of them"
-    table.caption_justify = "left"
+    table.caption, table.caption_justify = Text(" ".join(_candidates_notes(result, left_out))), "left"
     return table
+
+
+def _candidates_notes(result: Result, left_out: Sequence[str]) -> Iterator[str]:
+    if result.get("winner") is not None:
+        chosen = "winner" if result.get("verdict") == "faster" else "best candidate"
+        yield f"* the {chosen}, judged in fresh processes."
+    if result.get("purpose") != "compare":
+        yield "Speedups here are screenings, no verdicts; a time marked (screening) was not measured along with the"
+        yield "judged ones: compare it with none of them."
+    if left_out:
+        yield words.plain(f"Left out, as you asked (--backend): {', '.join(left_out)}.")
 
 
 def _ablation(result: Result) -> Iterator[RenderableType]:
@@ -179,6 +198,11 @@ def _ablation(result: Result) -> Iterator[RenderableType]:
 
 def _profiles(result: Result) -> Iterator[RenderableType]:
     """The costliest operations only: the report and the page have the tables."""
+    medians = {e["candidate"]["name"]: e["performance"]["median_ms"] for e in _measured(result)}
+    judged = {
+        "profile": medians.get("baseline (default settings)", result.get("baseline_ms")),
+        "profile_after": result.get("best_ms"),
+    }
     rows = _grid()
     for label, key in (("before", "profile"), ("after", "profile_after")):
         profile = result.get(key)
@@ -187,13 +211,17 @@ def _profiles(result: Result) -> Iterator[RenderableType]:
         top = sorted(profile["operations"], key=lambda row: -row["self_ms"])[:MAX_OPERATIONS]
         listed = ", ".join(f"{row['op']} {row['share']:.0%}" for row in top)
         text = f"{words.milliseconds(profile['total_ms'])} in operations: {listed}"
+        if (profile.get("unprofiled_ms") or 0.0) > DISTURBED * (judged[key] or math.inf):
+            text += "; taken under disturbance: read the shares, not the times"
         rows.add_row(_label(label), Text(words.plain(text)))
-    if result.get("profile_after"):
-        rows.add_row(
-            _label(""), Text("each in a process of its own under a profiler: not the judged times", style="dim")
-        )
     if rows.row_count:
+        told = "each in a process of its own, at another moment and under a profiler: not the judged times"
+        rows.add_row(_label(""), Text(told, style="dim"))
         yield _titled("Where the time goes", rows)
+
+
+def _measured(result: Result) -> Iterator[Mapping[str, Any]]:
+    return (evaluation for evaluation in result.get("candidates") or [] if evaluation.get("performance"))
 
 
 def _rewrites(result: Result) -> Iterator[RenderableType]:

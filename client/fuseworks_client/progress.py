@@ -90,7 +90,7 @@ class LiveView:
         head.add_row(Text(self._stage, style="bold cyan"), Text(self._candidate), bar, Text(clock))
         lines: list[Table | Text] = [head, *self._recent]
         if self._best:
-            lines.append(Text(f"best so far (no verdict yet): {self._best}", style="green"))
+            lines.append(Text(f"best so far (first screening, no verdict yet): {self._best}", style="green"))
         return Group(*lines)
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 _CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
+BUSY_SHARE = 0.1  # of a contender's bursts: what else runs takes part in the measurement
+
 VERDICTS = {
     "faster": "faster",
     "slower": "slower",
@@ -35,6 +37,25 @@ def speedup(value: float | None, interval: Mapping[str, Any] | None = None) -> s
     if interval:
         text += f" ({interval['confidence'] * 100:g} % interval {interval['low']:.2f} to {interval['high']:.2f})"
     return text
+
+
+def disturbance(result: Mapping[str, Any]) -> str:
+    """What else the cores were busy with while it was judged, in one sentence or two; empty where nothing is known."""
+    conditions = result.get("conditions") or {}
+    observed = conditions.get("observed") or {}
+    shares, loads = observed.get("disturbed_shares") or {}, observed.get("load_averages") or []
+    if not shares:
+        return ""
+    share, cores = max(shares.values()), (conditions.get("fixed") or {}).get("cores")
+    told = [f"up to {share:.0%} of a contender's bursts had to wait for a core"]
+    if observed.get("noise_floor") is not None:
+        told.append(f"the noise floor is {observed['noise_floor']:.1%}")
+    if loads:
+        told.append(f"the load was up to {max(loads):.1f}" + (f" on {cores} cores" if cores else ""))
+    text = ", ".join(told)
+    if share < BUSY_SHARE:
+        return f"{text[0].upper()}{text[1:]}."
+    return f"The cores were busy with other work: {text}. Measure again on a quiet machine."
 
 
 def verdict(value: str | None) -> str:

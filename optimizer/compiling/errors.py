@@ -15,6 +15,10 @@ catalogue(
             "{engine} failed while compiling: {text}",
             "The other backends go on. The engine's own words are in the log of the run.",
         ),
+        "compiling:user:timed-out": (
+            "{engine} did not finish compiling within {limit_s} s.",
+            "Give the run more --budget, or a machine with less other work: compilers need its cores.",
+        ),
         "compiling:ours:unavailable": ("{engine} cannot be used on this machine: {text}", "{remedy}"),
         "compiling:user:unknown-backend": (
             "There is no backend called {name!r}; known: {known}.",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -11,11 +13,24 @@ from pydantic import ValidationError
 from optimizer.capturing.inspector import inspect_upload
 from optimizer.capturing.samples import FILE, Samples, read_samples
 from optimizer.coordinator.context import RunContext
-from optimizer.errors import FuseworksError
+from optimizer.errors import FuseworksError, catalogue
 from optimizer.result import Inspection
-from optimizer.spec import Workload
+from optimizer.spec import Purpose, Workload
 
-CAPTURE_TIMEOUT_S = 300.0
+LEAST_S, MOST_S = 120.0, 300.0  # for the model's own code
+# Weights are read, saved twice and handed over twice: time that is no fault of the model's code.
+WEIGHTS_BYTES_PER_S = 20e6
+
+catalogue(
+    {
+        "run:user:capture-too-slow": (
+            "Capturing the model did not end within {limit_s} s. The last step was: {doing}.",
+            "Look for an endless loop in the module, `__init__`, `get_inputs` or `forward`. When the model is only "
+            "slow to build: a run with a larger --budget gives it up to 300 s; of an inspection on a site, "
+            "FUSEWORKS_INSPECT_BUDGET_S does.",
+        ),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -43,11 +58,13 @@ def capture(context: RunContext, upload: Path, workload: Workload | None) -> Cap
         info = inspect_upload(upload)
         folder = context.folder("captured")
         context.events.emit("capturing", f"Capturing the graph of {upload.name} in the sandbox")
-        with context.child("capture", {"upload": upload}) as child:
+        limit_s = capture_limit_s(context, info.size_bytes)
+        with context.child("capture", {"upload": upload}) as child, _in_time(limit_s) as hear:
             reply = child.call(
                 "capturing.capture",
-                timeout_s=CAPTURE_TIMEOUT_S,
+                timeout_s=limit_s,
                 collect=folder,
+                on_progress=hear,
                 upload=child.path("upload"),
                 format=info.format,
                 shown=upload.name,
@@ -80,6 +97,33 @@ def capture(context: RunContext, upload: Path, workload: Workload | None) -> Cap
         notes=captured.inspection.notes,
     )
     return captured
+
+
+def capture_limit_s(context: RunContext, size_bytes: int) -> float:
+    """What the run's budget gives, and at least what an inspection has by default: a short budget refuses no model."""
+    budget_s = context.spec.policy.budget_s
+    if context.spec.purpose != Purpose.INSPECT:
+        budget_s = max(LEAST_S, budget_s)
+    return float(round(min(MOST_S, budget_s) + size_bytes / WEIGHTS_BYTES_PER_S))
+
+
+@contextmanager
+def _in_time(limit_s: float) -> Iterator[Callable[[str, dict[str, Any]], None]]:
+    """Hears what the child says. Raises FuseworksError (`run:user:capture-too-slow`) with the last of it in place of a
+    time-out."""
+    said = "Starting"
+
+    def hear(message: str, _: dict[str, Any]) -> None:
+        nonlocal said
+        said = message[:200]
+
+    try:
+        yield hear
+    except FuseworksError as error:
+        if error.id != "child:user:timed-out":
+            raise
+        told = {"limit_s": f"{limit_s:.0f}", "doing": said}
+        raise FuseworksError("run:user:capture-too-slow", detail=error.detail, **told) from error
 
 
 def _samples(file: Path, workload: Workload) -> Samples | None:

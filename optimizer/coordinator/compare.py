@@ -17,7 +17,7 @@ from optimizer.benchmarking.judge import LOOKS, JudgeOutcome, Pair, judge, plann
 from optimizer.benchmarking.summary import disturbed_shares, raw_samples
 from optimizer.coordinator.answer import Answer
 from optimizer.coordinator.context import RunContext
-from optimizer.coordinator.judging import OVERRUN_SHARE, check_of, starter, summary
+from optimizer.coordinator.judging import check_of, last_deadline, starter, summary
 from optimizer.coordinator.limits import limit_checks
 from optimizer.coordinator.prepare import Bench, conditions, drawing, prepare
 from optimizer.coordinator.replay import opened
@@ -113,7 +113,7 @@ def _judged(context: RunContext, before: Side, after: Side, *, packaged: bool) -
             rng=context.rng(8),
             looks=planned_looks(context.spec.policy.max_pairs, LOOKS),
             deadline=context.deadline(0.0),
-            last_deadline=context.deadline(-OVERRUN_SHARE),
+            last_deadline=last_deadline(context),
             checks={role: check_of(side.bench, side.candidate) for role, side in sides.items()} if packaged else None,
             own_references={role: side.bench.reference for role, side in sides.items() if side.bench.reference},
             progress=lambda text, done, total: context.events.emit("benchmarking", text, done=done, total=total),

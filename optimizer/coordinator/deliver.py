@@ -103,7 +103,12 @@ def _why_the_peer(outcome: JudgeOutcome, *, simplest: bool) -> str | None:
         return "slower than"
     mine, theirs = outcome.comparison(BASELINE, WINNER), outcome.comparison(BASELINE, PEER)
     loses = mine is not None and mine.verdict == Verdict.FASTER and (theirs is None or theirs.verdict != mine.verdict)
-    return "no faster than" if simplest and against.verdict == Verdict.SAME and not loses else None
+    if not simplest or loses:
+        return None
+    if against.verdict == Verdict.SAME:
+        return "no faster than"
+    # what cannot be told is no gain; where it points the other way, the engine by itself is what to deploy
+    return "not found faster than" if against.verdict == Verdict.CANNOT_TELL and against.speedup <= 1 else None
 
 
 def _peer_as_winner(outcome: JudgeOutcome, former: str) -> JudgeOutcome:
@@ -220,11 +225,12 @@ def _clock_ns(bench: Bench) -> int | None:
     return max(costs, default=None)
 
 
-def recipe_name(stem: str, plan: Plan, applied: Sequence[str]) -> str:
-    """What it does, and not what the winner's name says that it leaves out."""
+def recipe_name(plan: Plan, applied: Sequence[str]) -> str:
+    """What it does, and not what the winner's name says that it leaves out. Never the model's name: a recipe that is
+    published is read by those who may not know of the model."""
     telling = [step.pass_ for step in plan.passes if step.pass_ in applied and not tidying([step])]
     precision = [] if plan.precision is None else [plan.precision_name]
-    return " ".join([stem, plan.backend.backend, *precision, *telling])
+    return " ".join([plan.backend.backend, *precision, *telling])
 
 
 def recipe_summary(plan: Plan, applied: Sequence[str]) -> str:
@@ -245,7 +251,7 @@ def make_recipe(bench: Bench, winner: Candidate) -> Recipe:
         steps_in_full(winner.steps),
         rewrites,
         Machine(target=bench.context.target, isa=machine.cpu_isa(), libraries=machine.library_versions()),
-        name=recipe_name(bench.captured.upload.stem, plan, done),
+        name=recipe_name(plan, done),
         title=f"{plan.backend.backend} with {', '.join(done)}" if done else plan.backend.backend,
         summary=recipe_summary(plan, done),
         mode=bench.workload.mode,

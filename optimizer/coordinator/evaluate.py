@@ -31,6 +31,7 @@ STATUS_OF_ERROR = {
     "compiling:user:unsupported": EvaluationStatus.UNSUPPORTED_BY_BACKEND,
     "compiling:ours:compile-error": EvaluationStatus.COMPILE_ERROR,
     "compiling:user:refused": EvaluationStatus.REFUSED,
+    "compiling:user:timed-out": EvaluationStatus.TIMED_OUT,
     "child:user:out-of-memory": EvaluationStatus.OUT_OF_MEMORY,
     "child:user:timed-out": EvaluationStatus.TIMED_OUT,
     "child:user:crashed": EvaluationStatus.CRASHED,

@@ -12,6 +12,7 @@ from optimizer.benchmarking.bursts import Entrant
 from optimizer.benchmarking.judge import LOOKS, MIN_SETS, JudgeOutcome, Pair, judge, planned_looks
 from optimizer.benchmarking.sets import ROUNDS, Check, measure_set
 from optimizer.benchmarking.summary import held_back, peak_memory_bytes, performance, recheck
+from optimizer.coordinator.context import RunContext
 from optimizer.coordinator.limits import check_memory
 from optimizer.coordinator.prepare import Bench, drawing
 from optimizer.coordinator.workshop import Loaded, Plan
@@ -20,7 +21,9 @@ from optimizer.result import Candidate, Performance
 from optimizer.spec import RuntimeSettings
 
 FINAL_ROUNDS = 8
-OVERRUN_SHARE = 0.5  # how far past the budget, in shares of it, a judgement may go for its first six sets
+# How far past the budget a judgement may go for its first six sets: in shares of it, and at least in seconds. A run
+# without a verdict is worth little, and a short budget is soon over.
+OVERRUN_SHARE, OVERRUN_S = 0.5, 120.0
 MOST_JUDGED = 5  # contenders at most: winner, best peer, baseline, baseline in default settings, baseline once more
 CACHE_BANDWIDTH_FACTOR = 10
 BASELINE, WINNER, PEER, DEPLOYED = "baseline", "winner", "best_peer", "baseline_default"
@@ -69,6 +72,11 @@ def least_s(contender_s: float) -> float:
     return MIN_SETS * MOST_JUDGED * contender_s
 
 
+def last_deadline(context: RunContext) -> float:
+    """Beyond which not even a verdict is waited for."""
+    return context.deadline(-max(OVERRUN_SHARE, OVERRUN_S / context.spec.policy.budget_s))
+
+
 def judge_winner(
     bench: Bench, winner: Candidate, peer: Candidate | None, settings: RuntimeSettings, deadline: float
 ) -> JudgeOutcome:
@@ -103,7 +111,7 @@ def judge_winner(
             looks=looks,
             deadline=deadline,
             untold_deadline=context.deadline(0.0),  # no step's share is worth more than the verdict
-            last_deadline=context.deadline(-OVERRUN_SHARE),
+            last_deadline=last_deadline(context),
             checks=checks,
             reference=bench.reference,
             essential={WINNER},

@@ -104,7 +104,8 @@ def _search(bench: Bench, planner: Planner, builds: Builds, first: list[Candidat
         _round(bench, builds, judge, first)
         rescue.run(first)
         peers = [e for e in _passed(answer) if e.candidate.peer and precision_of(e.candidate) == "float32"]
-        more = planner.more_rewritten({e.candidate.name: e.screened_speedup or 0.0 for e in peers})
+        screened = {e.candidate.name: e.screened_speedup or 0.0 for e in peers}
+        more = planner.more_rewritten(screened, _untimed(answer))
         _round(bench, builds, judge, more, keep=VARIANTS_SHARE)
         rescue.run(more)
         finals = _finals(bench, _leave_one_out(bench, planner, builds), settings)
@@ -188,6 +189,12 @@ def _passed(answer: Answer) -> list[Evaluation]:
     return sorted(passed, key=lambda e: -(e.screened_speedup or 0.0))
 
 
+def _untimed(answer: Answer) -> dict[str, str]:
+    """By name, why candidates say nothing of their speed though none of them was found wrong."""
+    out_of_time = {EvaluationStatus.NOT_TRIED, EvaluationStatus.TIMED_OUT}
+    return {e.candidate.name: e.reason or "" for e in answer.evaluations.values() if e.status in out_of_time}
+
+
 def _leave_one_out(bench: Bench, planner: Planner, builds: Builds) -> list[LeftOut]:
     """The best rewritten candidate without each rewrite in turn, built side by side: those that could be built.
 
@@ -236,7 +243,9 @@ def _finals(bench: Bench, left_out: list[LeftOut], settings: RuntimeSettings) ->
         screening = judging.final_screening(bench, finalists, settings)
     speedups = screening.speedups
     for name, speedup in speedups.items():
-        bench.context.events.emit("benchmarking", f"{name}: {speedup:.2f}x", candidate=name, speedup=speedup)
+        bench.context.events.emit(
+            "benchmarking", f"{name}: {speedup:.2f}x among the finalists", candidate=name, speedup=speedup
+        )
     for candidate in finalists:
         if candidate.name in screening.failures:
             bench.answer.file(failed(candidate, screening.failures[candidate.name]))

@@ -20,7 +20,7 @@ from optimizer.coordinator.events import Emitter, Sink
 from optimizer.errors import FuseworksError, load_catalogue
 from optimizer.reporting.report import write_report
 from optimizer.result import Result, RunStatus
-from optimizer.spec import Purpose, RunSpec
+from optimizer.spec import SHORT_BUDGET_S, Purpose, RunSpec
 
 LEFT_BY_RUNS = ("result.json", "samples.json", "report.html", "recipe.yaml", "package", "package.zip")
 PURPOSES: dict[Purpose, Callable[[RunContext, Answer], None]] = {
@@ -83,6 +83,12 @@ def _remove(path: Path) -> None:
 
 
 def _work(context: RunContext, answer: Answer) -> Result:
+    budget_s = context.spec.policy.budget_s
+    if context.spec.purpose != Purpose.INSPECT and budget_s < SHORT_BUDGET_S:
+        answer.note(
+            context,
+            f"{budget_s:g} s are a short budget: below {SHORT_BUDGET_S} s a run rarely comes to a verdict.",
+        )
     try:
         PURPOSES[context.spec.purpose](context, answer)
         return answer.result(context, RunStatus.SUCCEEDED)

@@ -193,7 +193,7 @@ class Workshop:
         inputs = {"model": model}
         if self.context.toolchain is not None:
             inputs["toolchain"] = self.context.toolchain
-        with self.context.child("build", inputs, on_device=True) as child:
+        with self.context.child("build", inputs, on_device=True) as child, _told_as_a_build(plan):
             return child.call(
                 "compiling.build",
                 timeout_s=timeout_s,
@@ -279,6 +279,18 @@ class Workshop:
     def _workload(self) -> dict[str, Any]:
         document: dict[str, Any] = self.captured.workload.model_dump(by_alias=True, mode="json")
         return document
+
+
+@contextmanager
+def _told_as_a_build(plan: Plan) -> Iterator[None]:
+    """A compiler that takes too long is no endless loop of the model's: it needs more time."""
+    try:
+        yield
+    except FuseworksError as error:
+        if error.id != "child:user:timed-out":
+            raise
+        told = {"engine": plan.backend.backend, "limit_s": error.context.get("limit_s")}
+        raise FuseworksError("compiling:user:timed-out", detail=error.detail, **told) from error
 
 
 def _steps_key(passes: tuple[PassStep, ...] | None) -> str:

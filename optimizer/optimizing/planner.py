@@ -134,8 +134,13 @@ class Planner:
         # a recorded graph is a candidate of its own: what launches cost, no other engine can show
         return [*self._rewritten(usable[:1]), *self._recorded(self.passes())]
 
-    def more_rewritten(self, screened: Mapping[str, float]) -> list[Candidate]:
-        """The rewritten graph on each other engine that holds its own without (`screened`: speedup by name)."""
+    def more_rewritten(
+        self, screened: Mapping[str, float], untimed: Mapping[str, str] | None = None
+    ) -> list[Candidate]:
+        """The rewritten graph on each other engine that holds its own without.
+
+        `screened`: speedup by name; `untimed`: by name, why a candidate was not tried or not built in time.
+        """
         if not self.passes() or not self._computes("float32"):
             return []
         best = max([1.0, *screened.values()])
@@ -147,7 +152,9 @@ class Planner:
                 alone = screened[STATIC_NAME]
                 candidate = self._candidate(backend, self.passes(), options=STATIC_OPENVINO, why=candidate.why)
             reason = None
-            if alone is None:
+            if alone is None and untimed and backend in untimed:
+                reason = f"{backend} by itself was not timed: {untimed[backend]}"
+            elif alone is None:
                 reason = f"{backend} by itself gave no correct and timed answer"
             elif backend == "inductor" and alone < INDUCTOR_MARGIN * screened.get("aot_inductor", 0.0):
                 reason = (

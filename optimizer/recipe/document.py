@@ -28,7 +28,7 @@ _SLUG = r"^[a-z0-9]+(-[a-z0-9]+)*$"
 
 class Metadata(Strict):
     name: str = Field(pattern=_SLUG, max_length=80, description="a slug: small letters, digits and single hyphens")
-    version: str = Field(pattern=_SEMVER, max_length=40, description="semantic version")
+    version: str = Field(pattern=_SEMVER, max_length=30, description="semantic version")
     title: str = Field(default="", max_length=200)
     summary: str = Field(default="", max_length=4000)
     tags: list[Annotated[str, Field(pattern=_SLUG, max_length=40)]] = Field(default_factory=list, max_length=20)
@@ -177,7 +177,15 @@ def parse(document: dict[str, Any], place: str | None = None) -> Recipe:
         except (rfc8785.CanonicalizationError, RecursionError) as error:
             # NaN, infinities and integers beyond 2**53 have no canonical JSON: such a recipe would have no identity
             raise FuseworksError("recipe:user:invalid", place=place, field=field, text=str(error)) from error
+        if _holds_nul(value):
+            raise FuseworksError("recipe:user:invalid", place=place, field=field, text="a text holds the character NUL")
     return recipe
+
+
+def _holds_nul(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(_holds_nul(key) or _holds_nul(one) for key, one in value.items())
+    return any(map(_holds_nul, value)) if isinstance(value, list) else isinstance(value, str) and "\0" in value
 
 
 def _field(location: tuple[int | str, ...]) -> str:

@@ -35,6 +35,7 @@ _TEMPLATES.filters.update(
     percent=words.percent,
     step=words.step,
     status=words.status,
+    is_peer=words.is_peer,
     verdict=words.verdict,
     measure=words.measure,
     limit_name=words.limit_name,

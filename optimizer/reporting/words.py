@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from optimizer.result import EvaluationStatus, Interval, LimitCheck, Result, RunStatus, Verdict
+from optimizer.result import Evaluation, EvaluationStatus, Interval, LimitCheck, Result, RunStatus, Verdict
 
 VERDICTS = {
     Verdict.FASTER: "faster",
@@ -13,6 +13,7 @@ VERDICTS = {
     Verdict.SAME: "no difference beyond the noise",
     Verdict.CANNOT_TELL: "cannot tell",
 }
+BASELINES = frozenset({"baseline", "baseline (default settings)"})
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -37,6 +38,12 @@ def verdict(value: Verdict | None) -> str:
 
 def status(value: EvaluationStatus) -> str:
     return value.value.replace("_", " ")
+
+
+def is_peer(evaluation: Evaluation, result: Result) -> bool:
+    """The original is an engine without rewrites, too, and what the others are held against; no side of a comparison
+    is a peer of the other."""
+    return evaluation.candidate.peer and result.purpose != "compare" and evaluation.candidate.name not in BASELINES
 
 
 def times(value: float | None) -> str:

@@ -101,7 +101,7 @@ class Child:
         try:
             self._channel.send({"op": op, **fields}, arrays, deadline)
         except DeadlinePassed:
-            raise self._failed("child:user:timed-out", limit_s=f"{timeout_s:g}", doing=op) from None
+            raise self._timed_out(timeout_s, op) from None
         except ChildGone:
             raise self._died() from None
         return self._answer(timeout_s, op, "done", Collector(collect, self.spec.limits), on_progress, deadline)
@@ -119,7 +119,7 @@ class Child:
         try:
             header, arrays = self._frames(expected, collector, on_progress, deadline)
         except DeadlinePassed:
-            raise self._failed("child:user:timed-out", limit_s=f"{timeout_s:g}", doing=doing) from None
+            raise self._timed_out(timeout_s, doing) from None
         except ChildGone:
             raise self._died() from None
         except ProtocolError as error:
@@ -178,6 +178,11 @@ class Child:
         if any(words in self.log_tail(2000) for words in NO_MEMORY_WORDS):
             return self._failed("child:user:out-of-memory")
         return self._failed("child:user:crashed", signal=_exit_name(code))
+
+    def _timed_out(self, timeout_s: float, doing: str) -> ChildFailed:
+        """`doing`: an operation, which is told by its stage: `compiling.build` as `compiling`."""
+        limit_s = f"{timeout_s:.0f}" if timeout_s >= 10 else f"{timeout_s:.2g}"
+        return self._failed("child:user:timed-out", limit_s=limit_s, doing=doing.partition(".")[0])
 
     def _failed(self, id_: str, **context: Any) -> ChildFailed:
         """Kills the child. What the watcher ended it for goes before what the wire then looked like."""

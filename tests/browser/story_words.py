@@ -26,7 +26,7 @@ CHINESE = {
     "File: drop it here, or choose it": "文件：拖放到此处，或选择文件",
     "Upload": "上传",
     "{done} of {total} sent": "已发送 {done} / {total}",
-    "This file is none of: {suffixes}": "该文件不属于以下类型： {suffixes}",
+    "which Fuseworks does not read": "Fuseworks 不能读取",
     "TorchScript and pickles": "TorchScript 和 pickle",
     # a version and a model
     "What is in it": "内容",

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from fuseworks_client import words
 from fuseworks_client.answer import show
+from fuseworks_client.commands.compare import _figures
 from tests.optimizer.reporting.sample import NUMERICS, document
 
 
@@ -33,6 +34,57 @@ def test_screened_times_are_marked_and_judged_ones_are_not() -> None:
     text = shown()
     assert "7.40 ms (screening)" in text
     assert "5.06 ms (screening)" not in text and "5.06 ms" in text
+
+
+def listed(*candidates: dict[str, Any], **changes: Any) -> str:
+    rows = [{"status": "passed", "candidate": {"steps": [], **one.pop("candidate")}, **one} for one in candidates]
+    return shown(candidates=rows, **changes)
+
+
+def test_the_original_is_no_peer_and_neither_side_of_a_comparison_is() -> None:
+    rows = [
+        {"candidate": {"name": "openvino", "peer": True}},
+        {"candidate": {"name": "baseline", "peer": True}},
+        {"candidate": {"name": "baseline (default settings)", "peer": True}},
+    ]
+    text = listed(*[{**row} for row in rows])
+    assert "openvino (peer)" in text and "baseline (peer)" not in text and "settings) (peer)" not in text
+    assert "(peer)" not in listed(*[{**row} for row in rows], purpose="compare")
+
+
+def test_only_where_something_won_a_star_is_explained() -> None:
+    assert "* the winner, judged in fresh processes." in shown()
+    assert "* the best candidate, judged in fresh processes." in shown(verdict="cannot_tell")
+    compared = shown(purpose="compare", winner=None)
+    assert "judged in fresh processes." not in compared and "Speedups here are screenings" not in compared
+
+
+def test_engines_that_the_user_left_out_are_named_once_and_are_no_rows() -> None:
+    reason = "the policy does not name this backend"
+    left_out = {"candidate": {"name": "inductor", "peer": True}, "status": "not_tried", "reason": reason}
+    text = listed({"candidate": {"name": "openvino", "peer": True}}, left_out)
+    assert "Left out, as you asked (--backend): inductor." in text
+    assert reason not in text and "inductor (peer)" not in text
+    assert "Left out" not in shown()
+
+
+def disturbed(share: float) -> dict[str, Any]:
+    observed = {
+        "disturbed_shares": {"baseline": 0.02, "winner": share},
+        "noise_floor": 0.154,
+        "load_averages": [3, 7.25],
+    }
+    return {"verdict": "cannot_tell", "conditions": {"fixed": {"cores": 2}, "observed": observed, "fingerprint": "f"}}
+
+
+def test_a_run_that_cannot_tell_says_what_else_the_cores_were_busy_with() -> None:
+    told = "up to 62% of a contender's bursts had to wait for a core, the noise floor is 15.4%, "
+    told += "the load was up to 7.2 on 2 cores. Measure again on a quiet machine."
+    assert f"disturbance The cores were busy with other work: {told}" in shown(**disturbed(0.62))
+    quiet = shown(**disturbed(0.04))
+    assert "disturbance Up to 4% of a contender's bursts" in quiet and "busy" not in quiet
+    assert "disturbance" not in shown(**{**disturbed(0.62), "verdict": "faster"})
+    assert "disturbance" not in shown(verdict="cannot_tell", conditions=None)
 
 
 def test_what_is_offered_is_told_whatever_the_winners_figures_are() -> None:
@@ -98,7 +150,23 @@ def test_before_and_after_show_where_most_of_the_time_goes() -> None:
     text = shown(profile_after=AFTER)
     assert "Where the time goes before 8.00 ms in operations: linear 55%, embedding 14%" in text
     assert "after 2.00 ms in operations: _linear_pointwise 75%, cpp_fused_relu_2 25%" in text
-    assert "under a profiler: not the judged times" in text
+    assert "at another moment and under a profiler: not the judged times" in text
+
+
+@pytest.mark.parametrize(("times", "marked"), [(1.6, True), (1.4, False)])
+def test_a_profile_of_a_busy_moment_is_marked(times: float, marked: bool) -> None:
+    text = shown(profile_after={**AFTER, "unprofiled_ms": times * document()["best_ms"]})
+    assert ("taken under disturbance: read the shares, not the times" in text) is marked
+
+
+def test_the_speedup_of_a_run_that_cannot_tell_is_no_bare_figure_beside_another_run() -> None:
+    def row(verdict: str) -> dict[str, Any]:
+        headline = {"baseline_ms": 2.0, "best_ms": 1.0, "speedup": 2.0, "speedup_ci": None, "verdict": verdict}
+        return {"run": {"id": verdict, "model_name": "DIN", "version_number": 1}, "headline": headline}
+
+    console = Console(file=io.StringIO(), width=250, color_system=None)
+    console.print(_figures({"runs": [row("faster"), row("cannot_tell")]}))
+    assert console.file.getvalue().count("2.00x unproven") == 1  # type: ignore[attr-defined]
 
 
 def test_a_winner_without_a_profile_shows_the_original_alone() -> None:

@@ -186,7 +186,7 @@ def test_what_is_no_answer_of_a_gate_never_ends_with_1_or_2(site: Site, scripts:
     unset = scripts("gate.sh", TEAM="")
     assert (unset.returncode, "gate.sh: set TEAM" in unset.stderr) == (64, True)
     token = scripts("gate.sh", FUSEWORKS_TOKEN="fw_nobodys")
-    assert (token.returncode, "core:usage:unauthenticated" in token.stderr) == (64, True)
+    assert (token.returncode, "accounts:usage:bad-token" in token.stderr) == (64, True)
     file = scripts("gate.sh", MODEL=scripts.file("model.txt", b"a text\n"))
     assert (file.returncode, "registry:user:unknown-format" in file.stderr) == (4, True)
     absent = scripts("gate.sh", MODEL="absent.py")

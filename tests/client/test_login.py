@@ -46,9 +46,9 @@ def test_a_file_that_was_open_to_all_is_not_written_into(site: Site, signed_out:
 def test_a_bad_token_is_refused_with_the_remedy_and_not_kept(site: Site, signed_out: Command):
     done = signed_out("login", site.url, "--token-stdin", stdin=NOBODYS)
     assert done.returncode == 64
-    assert "You are not signed in." in done.stderr
-    assert "core:usage:unauthenticated" in done.stderr
-    assert "a token of your tokens page" in done.stderr
+    assert "This API token is not known here, is over or was revoked." in done.stderr
+    assert "accounts:usage:bad-token" in done.stderr
+    assert "Make another one on the tokens page of this very site" in done.stderr
     assert NOBODYS not in done.stdout + done.stderr
     assert not (signed_out.folder / KEPT).exists()
 

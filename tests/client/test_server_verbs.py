@@ -8,17 +8,21 @@ from typing import Any
 
 import pytest
 import yaml
+from django.utils import timezone
 
 from fuseworks.accounts.models import Team
 from fuseworks.accounts.permissions import Actor
 from fuseworks.registry.models import ModelVersion, Workload
 from fuseworks.runs.models import Run
 from fuseworks.runs.services import run_cancel
+from fuseworks_client import options
+from optimizer.spec import SHORT_BUDGET_S
 from tests.client.conftest import Command
 from tests.client.site import Site, Turn, problem
 from tests.platform import factories
 from tests.platform.recipes.documents import document as recipe_document
 from tests.platform.results import support
+from tests.platform.runs.steps import worker_row
 
 OLD = "class Model: old\n"
 PACKAGE = b"PK\x03\x04 bytes that nobody opens here"
@@ -105,6 +109,33 @@ def test_a_run_that_did_not_succeed_says_why_and_whose_fault_it_is(
     assert "model.py:4" in done.stderr
     assert "Mend it." in done.stderr
     assert json.loads(done.stdout)["problem"]["side"] == side
+
+
+def test_a_target_that_no_worker_serves_and_a_short_budget_are_told_and_queued(site: Site, fuseworks: Command):
+    done = fuseworks("submit", fuseworks.model(OLD), "--target", "cuda:sm_90", "--budget", "1s")
+    assert done.returncode == 0, done.stderr
+    assert "No worker serves cuda:sm_90 at the moment. The run waits in the queue until one does." in done.stderr
+    assert "1 s are a short budget: below 60 s a run rarely comes to a verdict." in done.stderr
+    assert Run.objects.get(purpose="optimize").status == "queued"
+
+    worker_row(target="cuda:sm_90", seen=timezone.now())
+    served = fuseworks("submit", "model.py", "--target", "cuda:sm_90", "--budget", "60s")
+    assert served.returncode == 0 and "No worker" not in served.stderr and "short budget" not in served.stderr
+
+
+def test_the_command_calls_the_same_budget_short_as_the_optimizer():
+    assert options.SHORT_BUDGET_S == SHORT_BUDGET_S
+
+
+def test_a_model_whose_inspection_fails_ends_with_its_cause_and_is_not_worked_on_again(site: Site, fuseworks: Command):
+    site.answers("inspect", problem("user", "No single graph."))
+    for _ in ("uploaded: the run is refused, or ended in the queue", "there already: it is refused"):
+        done = fuseworks("submit", fuseworks.model(OLD), "--wait")
+        assert done.returncode == 4
+        assert "is not run, because its inspection failed: No single graph." in " ".join(done.stderr.split())
+        assert "model.py:4" in done.stderr
+    assert [run.attempt for run in Run.objects.filter(purpose="optimize")] in ([], [0])
+    assert not Run.objects.filter(status="queued").exists()
 
 
 def test_a_run_that_is_cancelled_is_code_3(site: Site, fuseworks: Command):

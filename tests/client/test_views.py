@@ -43,7 +43,7 @@ def test_the_live_view_shows_stage_candidate_budget_and_the_best_so_far():
     assert "benchmarking" in text
     assert "1:01 of 5:00" in text
     assert "openvino: screening red (2/6)" in text
-    assert "best so far (no verdict yet): aot_inductor 1.50x" in text
+    assert "best so far (first screening, no verdict yet): aot_inductor 1.50x" in text
 
 
 def test_a_log_event_does_not_hide_the_stage():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,10 +53,24 @@ class Platform:
     def family(self) -> list[psutil.Process]:
         return psutil.Process(self.process.pid).children(recursive=True)
 
+    def children(self) -> set[int]:
+        return {process.pid for process in psutil.Process(self.process.pid).children()}
+
     def child(self, words: str) -> psutil.Process:
         found = [p for p in psutil.Process(self.process.pid).children() if words in " ".join(p.cmdline())]
         assert len(found) == 1, found
         return found[0]
+
+    def successor(self, words: str, dead: psutil.Process) -> psutil.Process:
+        """The child that was started in the place of the dead one."""
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            for process in psutil.Process(self.process.pid).children():
+                with contextlib.suppress(psutil.Error):
+                    if process.pid != dead.pid and words in " ".join(process.cmdline()):
+                        return process
+            time.sleep(0.05)
+        raise AssertionError(f"no {words} was started again")
 
 
 @pytest.fixture
@@ -92,13 +108,73 @@ def test_it_starts_answers_and_ends_with_all_its_children(platform: Platform):
     assert ended(family) == []
 
 
-@pytest.mark.parametrize("name", ["uvicorn", "dispatch", "workers", "valkey"])
-def test_a_dead_child_is_told_at_once_and_all_end(platform: Platform, name: str):
+@pytest.mark.parametrize("name", ["uvicorn", "valkey", "postgres"])
+def test_without_site_or_database_all_end_at_once(platform: Platform, name: str):
     family = platform.family()
     platform.child(name).kill()
     line = platform.until("ended with code -9")
     assert "ending all" in line
     assert platform.process.wait(60) == 3
+    assert ended(family) == []
+
+
+@pytest.mark.parametrize(("name", "called"), [("workers", "The worker 1"), ("dispatch", "The dispatcher")])
+def test_a_dead_one_is_told_and_started_again_three_times_and_then_all_end(platform: Platform, name: str, called: str):
+    family = platform.family()
+    victim = platform.child(name)
+    others = platform.children() - {victim.pid}
+    assert len(others) == 4
+    for number in (1, 2, 3):
+        victim.kill()
+        line = platform.until("ended with code -9")
+        assert line.startswith(f"==> {called} ended with code -9; it is started again")
+        assert f"({number} of at most 3 times within 5 minutes)" in line
+        victim = platform.successor(name, victim)
+        family.append(victim)
+        assert platform.process.poll() is None
+        assert platform.children() == others | {victim.pid}
+    victim.kill()
+    assert f"{called} ended with code -9 (4 times within 5 minutes); ending all" in platform.until("ending all")
+    assert platform.process.wait(60) == 3
+    assert ended(family) == []
+
+
+ORPHAN = """
+import subprocess, sys
+import psutil
+from fuseworks.embedded.children import adopt_orphans, end_orphans
+adopt_orphans()
+kept = subprocess.Popen(["sleep", "1000"])
+left = f"sleep {sys.argv[1]} >/dev/null & echo $!; kill -9 $$"
+dead = subprocess.run(["sh", "-c", left], stdout=subprocess.PIPE, text=True)
+orphan = int(dead.stdout)
+print(dead.returncode, psutil.pid_exists(orphan), end="; ")
+print(end_orphans({kept.pid}, patience_s=float(sys.argv[2])), psutil.pid_exists(orphan), kept.poll())
+kept.kill()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="orphans are adopted on Linux only")
+@pytest.mark.parametrize(("lives_s", "patience_s"), [("0.5", "60"), ("1000", "0.2")], ids=["waited for", "killed"])
+def test_what_a_dead_child_left_is_gone_before_the_next_one_starts(lives_s: str, patience_s: str):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "platform")])}
+    command = [sys.executable, "-c", ORPHAN, lives_s, patience_s]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.stderr == ""
+    assert done.stdout == "-9 True; [] False None\n"
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.3])
+def test_ctrl_c_while_a_worker_is_started_again_ends_all(platform: Platform, after_s: float):
+    family = platform.family()
+    victim = platform.child("workers")
+    victim.kill()
+    platform.until("it is started again")
+    time.sleep(after_s)
+    with contextlib.suppress(psutil.Error):
+        family += [process for process in platform.family() if process not in family]
+    platform.process.send_signal(signal.SIGINT)
+    assert platform.process.wait(60) == 0
     assert ended(family) == []
 
 

@@ -1,5 +1,8 @@
-"""The whole story without a stand-in: real servers, worker, optimizer and sandbox, driven by the scripts of
-examples/ci as two business units and a pipeline would. Small models and small budgets, so that it takes minutes."""
+"""The platform without a stand-in: real servers, worker, optimizer and sandbox, driven by the scripts of examples/ci as
+two business units and a pipeline would. Small models and small budgets.
+
+The gate is told within two minutes whatever else the cores do. The whole story needs quiet ones: `make test-slow`.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from tests.end_to_end.support import ROOT, fuseworks
 
 SCRIPTS = ROOT / "examples" / "ci"
 MODEL, OTHER_MODEL = (ROOT / "tests" / "models" / name for name in ("last_step.py", "last_frame.py"))
-BUDGET_S = "45"
+BUDGET_S = "60"
 PATIENCE_S = 900
 
 pytestmark = [
@@ -61,9 +64,7 @@ def new_token(site: Site, team: str) -> str:
         posted("/sign-in/", {"username": site.owners[team], "password": site.password})
         scopes = ["read", "submit", "recipes"]
         shown = posted("/tokens/", {"name": "pipeline", "team": team, "scopes": scopes, "expires_in_days": "30"}).text
-    token = re.search(r"\bfw_\w+", shown)
-    assert token is not None, shown
-    return token[0]
+    return max(re.findall(r"\bfw_[\w-]+", shown), key=len)  # the list shows beginnings of tokens, too
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +90,7 @@ def story(pipeline: Pipeline) -> subprocess.CompletedProcess[str]:
     return pipeline("story.sh")
 
 
+@pytest.mark.slow
 def test_a_model_is_made_faster_and_its_recipe_serves_another_unit(story: subprocess.CompletedProcess[str]) -> None:
     assert story.returncode == 0, story.stderr[-6000:]
     headline = re.search(r"^==> (\d+\.\d+) times as fast$", story.stdout, re.MULTILINE)
@@ -103,6 +105,7 @@ def test_a_model_is_made_faster_and_its_recipe_serves_another_unit(story: subpro
     assert "last_frame" not in other[1]
 
 
+@pytest.mark.slow
 def test_its_package_runs_by_itself(
     pipeline: Pipeline, story: subprocess.CompletedProcess[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,11 +123,11 @@ def test_its_package_runs_by_itself(
     assert tried.returncode == 0, tried.stderr
 
 
-def test_the_gate_stops_an_upload_that_does_four_times_the_work(
-    pipeline: Pipeline, story: subprocess.CompletedProcess[str], tmp_path: Path
-) -> None:
-    assert story.returncode == 0
-    slower = tmp_path / "last_step.py"
+def test_the_gate_stops_an_upload_that_does_four_times_the_work(pipeline: Pipeline, tmp_path: Path) -> None:
+    address = f"{pipeline.site.url}/api/v1/uploads/ads-ranking/gated/last_step.py"
+    token = {"Authorization": f"Bearer {pipeline.environment['FUSEWORKS_TOKEN']}"}
+    httpx.put(address, content=MODEL.read_bytes(), headers=token, timeout=60).raise_for_status()
+    slower = tmp_path / "gated.py"
     slower.write_text(MODEL.read_text().replace("hidden=768", "hidden=3072"))
     done = pipeline("gate.sh", MODEL=str(slower), RATIO="1.3")
     assert done.returncode == 1, done.stdout + done.stderr[-6000:]

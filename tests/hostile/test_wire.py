@@ -85,6 +85,7 @@ def test_a_frame_that_trickles_in_ends_at_the_deadline(any_mode: Mode) -> None:
         started = time.monotonic()
         error = failure(child, "trickle", timeout_s=1.0)
     assert error.id == "child:user:timed-out"
+    assert "no answer within 1 s while it was payload." in error.message, "an operation is told by its stage"
     assert time.monotonic() - started < 10
 
 

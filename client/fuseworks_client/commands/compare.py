@@ -15,6 +15,8 @@ from fuseworks_client import exits, options, words
 from fuseworks_client.remote import UUID, Ended, server
 from fuseworks_client.run import run
 
+CANNOT_TELL = "cannot_tell"
+
 
 @click.command(
     "compare",
@@ -85,6 +87,8 @@ def _runs(base: str, other: str, as_json: bool) -> int:
         for row in found["derived"]:
             text = f"speedup of {row['run']} / that of {row['base']}: {row['ratio_of_speedups']:.2f}"
             console.print(text, highlight=False, soft_wrap=True)
+        if found["comparable"] and any(row["headline"]["verdict"] == CANNOT_TELL for row in found["runs"]):
+            console.print("No ratio is given of a run that cannot tell.", highlight=False)
         if found["comparable"]:
             console.print(words.plain(found["statement"]), style="dim", markup=False, highlight=False, soft_wrap=True)
     return exits.DONE if found["comparable"] else exits.USAGE
@@ -101,7 +105,8 @@ def _figures(found: dict[str, Any]) -> Table:
             words.plain(f"{facts['model_name']} v{facts['version_number']}"),
             words.milliseconds(headline["baseline_ms"]),
             words.milliseconds(headline["best_ms"]),
-            words.speedup(headline["speedup"], headline["speedup_ci"]),
+            words.speedup(headline["speedup"], headline["speedup_ci"])
+            + (" unproven" if headline["verdict"] == CANNOT_TELL else ""),
             words.verdict(headline["verdict"]),
         )
         table.add_row(*map(Text, cells))  # a plain string would be read as markup

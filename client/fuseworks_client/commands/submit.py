@@ -107,7 +107,11 @@ def command(model: Path, **given: Any) -> int:
             run = api.post("runs/", _request(api, version, against, workload, given))
             if against is not None:
                 STDERR.print(_compared_as(api, run), markup=False, highlight=False, soft_wrap=True)
+            if given["budget"] < options.SHORT_BUDGET_S:
+                text = f"{given['budget']:g} s are a short budget: below {options.SHORT_BUDGET_S} s a run rarely comes"
+                STDERR.print(f"{text} to a verdict.", style="yellow", markup=False, highlight=False, soft_wrap=True)
             if not given["wait"]:
+                _say_when_unserved(run)
                 click.echo(json.dumps(run, indent=2) if given["as_json"] else f"{api.url}/runs/{run['id']}/")
                 return exits.DONE
             run, code = awaited(api, run["id"], out=given["out"], as_json=given["as_json"])
@@ -215,6 +219,13 @@ def _request(
         body |= {"purpose": "compare", "against": against["id"], "max_latency_ratio": given["max_latency_ratio"]}
         body["compare_as"] = given["compare_as"]
     return body
+
+
+def _say_when_unserved(run: dict[str, Any]) -> None:
+    """While it is awaited, following it tells the same."""
+    if run["queue"] is not None and run["queue"]["waits_for"] == "worker":
+        text = f"No worker serves {run['target']} at the moment. The run waits in the queue until one does."
+        STDERR.print(text, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
 def _compared_as(api: Server, run: dict[str, Any]) -> str:

@@ -7,9 +7,20 @@ interface Settings {
   uploads: string
   version: string
   accepted: string[]
+  foreign: Record<string, string>
   chunkBytes: number
   words: Record<
-    'refusedSuffix' | 'starting' | 'resuming' | 'sending' | 'waiting' | 'checking' | 'cancelled' | 'failed' | 'needed',
+    | 'refusedSuffix'
+    | 'starting'
+    | 'resuming'
+    | 'sending'
+    | 'waiting'
+    | 'checking'
+    | 'cancelled'
+    | 'failed'
+    | 'noFile'
+    | 'noTeam'
+    | 'noName',
     string
   >
 }
@@ -36,6 +47,7 @@ class Page {
   private aborting = new AbortController()
   private current: Upload | null = null
   private isBusy = false
+  private suggested = ''
 
   constructor(
     private readonly form: HTMLFormElement,
@@ -49,7 +61,17 @@ class Page {
       void this.submitted()
     })
     this.part('cancel').addEventListener('click', () => void this.cancel())
+    this.fileField().addEventListener('change', () => this.suggestName())
     this.takeDrops(this.part('drop'))
+  }
+
+  /** The chosen file's name, for a new model that was not named by hand. */
+  private suggestName(): void {
+    const file = this.fileField().files?.[0]
+    const name = this.form.querySelector<HTMLInputElement>('[name="model_name"]')!
+    if (!file || this.field('model') || (name.value && name.value !== this.suggested)) return
+    this.suggested = nameOf(file.name)
+    name.value = this.suggested
   }
 
   private async submitted(): Promise<void> {
@@ -74,13 +96,9 @@ class Page {
   private asked(): Asked | null {
     const file = this.fileField().files?.[0]
     const asked = { team: this.field('team'), model: this.field('model'), modelName: this.field('model_name').trim() }
-    const { accepted, words } = this.settings
-    if (!file || (!asked.model && !asked.modelName)) {
-      this.problem(words.needed)
-      return null
-    }
-    if (!accepted.some((suffix) => file.name.toLowerCase().endsWith(suffix))) {
-      this.problem(`${words.refusedSuffix} ${accepted.join(' ')}`)
+    const lack = missing(file?.name, asked, this.settings)
+    if (!file || lack !== null) {
+      this.problem(lack ?? '')
       return null
     }
     return { file, ...asked }
@@ -170,7 +188,9 @@ class Page {
       event.preventDefault()
       zone.classList.remove(HOVER)
       const files = event.dataTransfer?.files
-      if (files?.length && !this.isBusy) this.fileField().files = files
+      if (!files?.length || this.isBusy) return
+      this.fileField().files = files
+      this.suggestName() // a drop is no `change`
     })
   }
 
@@ -215,6 +235,26 @@ class Page {
   private fileField(): HTMLInputElement {
     return this.form.querySelector<HTMLInputElement>('input[type="file"]')!
   }
+}
+
+/** A file's name without its suffix: what a new model is called unless somebody names it. */
+export function nameOf(filename: string): string {
+  return filename.replace(/(.)\.[^.]*$/, '$1').slice(0, 80)
+}
+
+/** What the form lacks, one thing at a time in the order of its fields, or why its file is refused; null: nothing. */
+export function missing(
+  filename: string | undefined,
+  asked: { team: string; model: string; modelName: string },
+  { accepted, foreign, words }: Pick<Settings, 'accepted' | 'foreign' | 'words'>,
+): string | null {
+  if (!asked.model && !asked.team) return words.noTeam
+  if (filename === undefined) return words.noFile
+  const name = filename.toLowerCase()
+  if (!accepted.some((suffix) => name.endsWith(suffix))) {
+    return foreign[name.slice(name.lastIndexOf('.'))] ?? `${words.refusedSuffix} ${accepted.join(' ')}`
+  }
+  return asked.model || asked.modelName ? null : words.noName
 }
 
 function fill(text: string, values: Record<string, string>): string {

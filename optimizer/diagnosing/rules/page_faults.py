@@ -10,6 +10,7 @@ from optimizer.result import Finding
 # A fault on a 4 KiB page costs some 0.25 us of kernel time, and clearing the page as much again; 64 are about 30 us.
 MIN_FAULTS_PER_CALL = 64
 COST_PER_FAULT_US = 0.5
+MUCH, LITTLE = 0.1, 0.01  # of the time
 
 
 @register_rule
@@ -25,7 +26,7 @@ class PageFaults(Rule):
         share = cost_ms / profile.total_ms if profile.total_ms else 0.0
         yield Finding(
             rule=self.name,
-            severity="high" if share > 0.1 else "medium",
+            severity="high" if share > MUCH else "medium" if share >= LITTLE else "low",
             title=f"{faults:,.0f} page faults a call: malloc returns memory to the system and takes it again",
             evidence={"page_faults_per_call": faults, "predicted_cost_ms": round(cost_ms, 3)},
             remedy="Keep freed memory (allocator: glibc-no-trim) and ask for huge pages: a runtime step of the recipe.",

@@ -10,6 +10,7 @@ from optimizer.optimizing.planner import TIDYING
 from optimizer.result import Finding, Profile, Rewrite
 
 MOST_LINES_TOLD = 3
+LITTLE = 0.01  # of the time: what is spent on less is no finding of weight, however often it stands there
 # What stands in the model, in the words of whoever wrote it; what becomes of it is the pass's own description.
 WRITTEN = {
     "fold_batch_norm": "Batch norm as a layer of its own behind a convolution or a linear layer",
@@ -38,7 +39,7 @@ class RewritableStructure(Rule):
                 facts["share_of_time"] = round(share, 4)
             yield Finding(
                 rule=self.name,
-                severity="medium",
+                severity="low" if share is not None and share < LITTLE else "medium",
                 title=_sentence(rewrite, places, share),
                 evidence=facts,
                 remedy=f"The pass {rewrite.pass_} rewrites it; the measurement says whether that pays on this model.",

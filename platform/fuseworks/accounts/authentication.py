@@ -25,6 +25,10 @@ def token_sha256(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
+class BadToken(AuthenticationFailed):
+    default_code = "accounts:usage:bad-token"
+
+
 class BearerAuthentication(BaseAuthentication):
     """Sets `request.auth` to the ApiToken. A token that is wrong, expired or revoked is refused alike.
 
@@ -45,7 +49,7 @@ class BearerAuthentication(BaseAuthentication):
             .first()
         )
         if token is None:
-            raise AuthenticationFailed("this token is not known, has expired or was revoked")
+            raise BadToken
         if request.method in SAFE_METHODS and Scope.READ not in token.scopes:
             raise PlatformError("core:usage:token-scope", scope=str(Scope.READ))
         if token.last_used_at is None or now - token.last_used_at >= USE_NOTED_EVERY:

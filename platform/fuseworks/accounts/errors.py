@@ -81,6 +81,11 @@ catalogue(
             "{unit} has a team called {name} already.",
             "Choose another name.",
         ),
+        "accounts:usage:bad-token": (
+            401,
+            "This API token is not known here, is over or was revoked.",
+            "Make another one on the tokens page of this very site, and send it whole.",
+        ),
         "accounts:usage:session-only": (
             403,
             "API tokens cannot make others: sign in on the site for that.",

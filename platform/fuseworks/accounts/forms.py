@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from fuseworks.accounts import mail, services
 from fuseworks.accounts.models import BusinessUnit, Role, Scope, Team
 from fuseworks.accounts.permissions import Actor, address_of
+from fuseworks.accounts.services.invitations import MAX_EMAIL_CHARACTERS
 from fuseworks.accounts.sizes import bytes_of
 from fuseworks.core.errors import PlatformError
 from fuseworks.core.telling import sentence_of
@@ -47,7 +48,9 @@ def _class_of(widget: forms.Widget) -> str:
 
 class SignInForm(Styled, AuthenticationForm):
     username = forms.EmailField(
-        label=_("E-mail address"), widget=forms.EmailInput(attrs={"autofocus": True, "autocomplete": "username"})
+        label=_("E-mail address"),
+        max_length=MAX_EMAIL_CHARACTERS,
+        widget=forms.EmailInput(attrs={"autofocus": True, "autocomplete": "username"}),
     )
 
     def get_invalid_login_error(self) -> forms.ValidationError:
@@ -169,7 +172,7 @@ class AuditFilterForm(Styled, forms.Form):
 
 
 class InviteForm(Styled, forms.Form):
-    email = forms.EmailField(label=_("E-mail address"))
+    email = forms.EmailField(label=_("E-mail address"), max_length=MAX_EMAIL_CHARACTERS)
     role = forms.ChoiceField(label=_("Role"), choices=Role.choices, initial=Role.MEMBER)
 
 
@@ -178,7 +181,9 @@ class RoleForm(forms.Form):
 
 
 class TokenForm(Styled, forms.Form):
-    name = forms.CharField(label=_("Name"), max_length=80, help_text=_("What it is for: “nightly pipeline”."))
+    name = forms.CharField(
+        label=_("Name"), max_length=80, help_text=_("What it is for: “nightly pipeline”. At most 80 characters.")
+    )
     team = forms.ModelChoiceField(
         Team.objects.none(),
         label=_("Good in"),

@@ -61,6 +61,11 @@ catalogue(
             "The request cannot be understood: {text}",
             "Mend the named fields and send it again.",
         ),
+        "core:usage:unstorable": (
+            400,
+            "A value in the request is too long or too large, or holds a character that cannot be stored.",
+            "Shorten it, or take out characters that no text has (NUL), and send it again.",
+        ),
         "core:usage:unauthenticated": (
             401,
             "You are not signed in.",

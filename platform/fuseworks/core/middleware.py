@@ -5,6 +5,7 @@ No inline script or style passes, on purpose: a page that needs one is a page to
 
 from __future__ import annotations
 
+from django.db import DataError
 from django.http import HttpRequest, HttpResponseBase
 from django.utils.deprecation import MiddlewareMixin
 
@@ -40,5 +41,8 @@ class PlatformErrorMiddleware(MiddlewareMixin):
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponseBase | None:
         from fuseworks.core.error_pages import error_page
+        from fuseworks.core.problems import unstorable
 
+        if isinstance(exception, DataError):
+            exception = unstorable(exception)
         return error_page(request, exception) if isinstance(exception, PlatformError) else None

@@ -12,12 +12,13 @@ from typing import Any, ClassVar
 
 from django.conf import settings
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.db import DataError
 from django.http import Http404
 from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
-from fuseworks.core.errors import PlatformError
+from fuseworks.core.errors import PlatformError, known
 from fuseworks.core.telling import sentence_of
 from optimizer.errors import FuseworksError
 
@@ -44,6 +45,12 @@ def unforeseen(exception: BaseException) -> PlatformError:
     reference = uuid.uuid4().hex[:12]
     log.error("unforeseen failure %s", reference, exc_info=exception)
     return PlatformError("core:ours:unexpected", reference=reference)
+
+
+def unstorable(exception: DataError) -> PlatformError:
+    """A value that the database does not take, and that no field refused before: the net below the fields."""
+    log.warning("a value cannot be stored", exc_info=exception)
+    return PlatformError("core:usage:unstorable")
 
 
 def exception_handler(exception: Exception, context: dict[str, Any]) -> Response:
@@ -80,7 +87,10 @@ def _as_platform_error(exception: Exception) -> PlatformError:
     if isinstance(exception, Http404):
         return PlatformError("core:usage:not-found", what="thing")
     if isinstance(exception, (exceptions.NotAuthenticated, exceptions.AuthenticationFailed)):
-        return PlatformError("core:usage:unauthenticated")
+        code = str(exception.get_codes())  # an error's id, where whoever refused has one of its own
+        return PlatformError(code if known(code) else "core:usage:unauthenticated")
+    if isinstance(exception, DataError):
+        return unstorable(exception)
     if isinstance(exception, exceptions.ValidationError):
         return PlatformError("core:usage:invalid", text=_flat(exception.detail))
     if isinstance(exception, (PermissionDenied, exceptions.PermissionDenied)):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
-PR_SET_PDEATHSIG = 1
+import psutil
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 # The kernel's "nobody": servers that refuse to be root run as this, and own their folders.
 UNPRIVILEGED = 65534
 POLL_S = 0.05
@@ -84,6 +87,32 @@ def end(process: subprocess.Popen[bytes], *, by: signal.Signals = signal.SIGTERM
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def adopt_orphans() -> None:
+    """From now on the processes of a child that dies become children of this one (on Linux), for `end_orphans`."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_orphans(kept: Collection[int], *, patience_s: float = 10.0, timeout_s: float = 30.0) -> list[int]:
+    """Waits until only the `kept` children of this process are left, and kills after `patience_s`; who is left then.
+
+    A run's keeper ends by itself when its worker dies. The children of an orphan that ends are orphans in turn.
+    """
+    began = time.monotonic()
+    while orphans := [child.pid for child in psutil.Process().children() if child.pid not in kept]:
+        waited_s = time.monotonic() - began
+        if waited_s > timeout_s:
+            return orphans
+        for pid in orphans:
+            if waited_s > patience_s:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        time.sleep(POLL_S)
+    return []
 
 
 def tail(log: Path, characters: int = 2000) -> str:

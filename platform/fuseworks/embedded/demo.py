@@ -49,7 +49,7 @@ def run_demo(installation: Installation, supervisor: Supervisor, model: Path, bu
     process = subprocess.Popen(command, env=environment, start_new_session=True)
     try:
         while process.poll() is None:
-            supervisor.check()
+            supervisor.check(process)
             time.sleep(POLL_S)
     finally:
         if process.poll() is None:

@@ -1,8 +1,10 @@
 """Starts all processes of an installation, watches them, ends them together.
 
 Order: database, broker, tables, web, dispatcher, workers; the reverse at the end. Each child is signalled by the kernel
-when this process dies (`children.spawn`), so none is orphaned by a crash. When one child ends by itself, that is told
-at once with the end of its log, and all others are ended: half a platform looks like a slow one.
+when this process dies (`children.spawn`), so none is orphaned by a crash. A child that ends by itself is told at once.
+A worker or the dispatcher is started again, up to `AGAIN_AT_MOST` times within `AGAIN_WITHIN_S`: runs have leases, and
+what the worker left is gone by then. Of any other all are ended, with the end of its log: half a platform looks like a
+slow one.
 """
 
 from __future__ import annotations
@@ -13,21 +15,24 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
-from fuseworks.embedded.children import await_ready, end, spawn, tail
+from fuseworks.embedded.children import adopt_orphans, await_ready, end, end_orphans, spawn, tail
 from fuseworks.embedded.installation import ROOT, Installation
 
 WEB_TIMEOUT_S = 60.0
 WORKER_GRACE_S = 30.0
 WATCH_S = 0.2
+STOP_PATIENCE_S = 5.0
+AGAIN_AT_MOST, AGAIN_WITHIN_S = 3, 300.0
 
 
 class ChildEnded(RuntimeError):
-    """A process of the installation ended although nobody asked it to."""
+    """A process of the installation ended although nobody asked it to, and is not started again."""
 
 
 @dataclass
@@ -36,10 +41,12 @@ class Watched:
     process: subprocess.Popen[bytes]
     log: Path
     grace_s: float = 20.0
+    start_again: Callable[[], subprocess.Popen[bytes]] | None = None
+    ended_at: list[float] = field(default_factory=list)
 
 
 class Supervisor:
-    """`start`, then `watch` until a signal or a dead child, then always `stop`."""
+    """`start`, then `watch` until a signal or a dead child that cannot be borne, then always `stop`."""
 
     def __init__(self, installation: Installation) -> None:
         self.installation = installation
@@ -50,6 +57,7 @@ class Supervisor:
         signal.signal(signal.SIGTERM, _interrupt)
         signal.signal(signal.SIGHUP, _interrupt)
         signal.signal(signal.SIGINT, _interrupt)
+        adopt_orphans()
         here = self.installation
         here.hold()
         if here.postgres is not None:
@@ -62,10 +70,11 @@ class Supervisor:
             self._watched.append(Watched("Valkey", here.valkey.process, here.valkey.log))
         here.prepare()
         self._start_web()
-        self._spawn("dispatcher", [sys.executable, ROOT / "manage.py", "dispatch"], here.environment())
+        command: list[str | Path] = [sys.executable, ROOT / "manage.py", "dispatch"]
+        self._spawn("dispatcher", command, here.environment(), again=True)
         for number in range(1, here.workers + 1):
             command = [sys.executable, "-m", "workers"]
-            self._spawn(f"worker {number}", command, here.worker_environment(number), grace_s=WORKER_GRACE_S)
+            self._spawn(f"worker {number}", command, here.worker_environment(number), WORKER_GRACE_S, again=True)
         self.check()
 
     def _start_web(self) -> None:
@@ -89,37 +98,58 @@ class Supervisor:
         )
 
     def _spawn(
-        self, name: str, command: Sequence[str | Path], environment: dict[str, str], grace_s: float = 20.0
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        environment: dict[str, str],
+        grace_s: float = 20.0,
+        *,
+        again: bool = False,
     ) -> Watched:
         log = self.installation.logs / f"{name.replace(' ', '-')}.log"
-        process = spawn(command, log=log, environment=environment, cwd=ROOT)
-        watched = Watched(name, process, log, grace_s)
+        start = partial(spawn, command, log=log, environment=environment, cwd=ROOT)
+        watched = Watched(name, start(), log, grace_s, start if again else None)
         self._watched.append(watched)
         return watched
 
-    def check(self) -> None:
-        """Raises ChildEnded when one of them is dead."""
+    def check(self, *callers: subprocess.Popen[bytes]) -> None:
+        """Starts again what died and may be; raises ChildEnded for any other. `callers`: children that are not ours."""
         for watched in self._watched:
             code = watched.process.poll()
             if code is not None:
-                raise ChildEnded(
-                    f"The {watched.name} ended with code {code}; ending all. Its log ends:\n{tail(watched.log)}"
-                )
+                self._ended(watched, code, callers)
+
+    def _ended(self, watched: Watched, code: int, callers: Sequence[subprocess.Popen[bytes]]) -> None:
+        now = time.monotonic()
+        watched.ended_at = [*(at for at in watched.ended_at if now - at < AGAIN_WITHIN_S), now]
+        times, within = len(watched.ended_at), f"within {AGAIN_WITHIN_S / 60:.0f} minutes"
+        said = f"The {watched.name} ended with code {code}"
+        if watched.start_again is None or times > AGAIN_AT_MOST:
+            often = f" ({times} times {within})" if times > 1 else ""
+            raise ChildEnded(f"{said}{often}; ending all. Its log ends:\n{tail(watched.log)}")
+        say = f"{said}; it is started again ({times} of at most {AGAIN_AT_MOST} times {within}). Its log: {watched.log}"
+        print(f"\n==> {say}", file=sys.stderr, flush=True)
+        kept = {process.pid for process in (*(one.process for one in self._watched), *callers)}
+        if left := end_orphans(kept):
+            raise ChildEnded(f"{said}, and what it left does not end (processes {left}); ending all.")
+        watched.process = watched.start_again()
 
     def watch(self) -> None:
-        """Until a child ends by itself (ChildEnded) or a signal comes (KeyboardInterrupt)."""
+        """Until a child ends that is not started again (ChildEnded) or a signal comes (KeyboardInterrupt)."""
         while True:
             self.check()
             time.sleep(WATCH_S)
 
     def stop(self) -> None:
-        """Ends all, last started first; a second Ctrl-C does not leave half of them."""
+        """Ends all, last started first, and what a dead one left; a second Ctrl-C does not leave half of them."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         while self._watched:
             watched = self._watched.pop()
             by = signal.SIGINT if watched.name == "PostgreSQL" else signal.SIGTERM
             end(watched.process, by=by, timeout_s=watched.grace_s)
+        if left := end_orphans((), patience_s=STOP_PATIENCE_S):
+            print(f"==> Processes {left} do not end.", file=sys.stderr, flush=True)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

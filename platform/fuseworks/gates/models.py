@@ -7,6 +7,8 @@ from django.db import models
 from fuseworks.core.models import Row, Scoped
 from fuseworks.runs.models import Run
 
+MAX_REASON = 300
+
 
 class Outcome(models.TextChoices):
     """`pass`: the interval's upper end is at most the limit; `fail`: its lower end is above it; else cannot tell, also
@@ -30,5 +32,6 @@ class GateCheck(Row):
     latency_ratio = models.FloatField(null=True)
     latency_ratio_low = models.FloatField(null=True)
     latency_ratio_high = models.FloatField(null=True)
+    reason = models.CharField(max_length=MAX_REASON, blank=True, help_text="why the interval carries no verdict")
 
     objects = GateChecks.as_manager()

@@ -3,8 +3,10 @@
 With [l, u] the interval of latency_ratio = the version's time / the time of the version before (`results.sides` says
 how it follows from a comparison): `pass` when u <= limit, `fail` when l > limit, else `cannot_tell`.
 
-It cannot tell either when the comparison says why its interval carries no verdict (too few pairs, held back as too good
-to be true), nor when the version before cannot be packaged any more by the recipe of its own run: there is nothing
+A comparison that says why its interval carries no verdict (too few pairs, held back as too good to be true) lets
+nothing pass; what is above the limit even so fails.
+
+It cannot tell either when the version before cannot be packaged any more by the recipe of its own run: there is nothing
 to compare with, and the new version is not to blame. A new version that the recipe does not fit is (`no_result`, 4).
 """
 
@@ -18,8 +20,8 @@ PASSED, TOO_SLOW, CANNOT_TELL = 0, 1, 2
 BEFORE_AT_FAULT = "compare:user:before-not-packaged"
 
 
-def outcome_of(low: float, high: float, limit: float) -> Outcome:
-    if high <= limit:
+def outcome_of(low: float, high: float, limit: float, *, has_verdict: bool = True) -> Outcome:
+    if high <= limit and has_verdict:
         return Outcome.PASS
     if low > limit:
         return Outcome.FAIL

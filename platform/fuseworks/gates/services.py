@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from fuseworks.gates.models import GateCheck, Outcome
+from fuseworks.gates.models import MAX_REASON, GateCheck, Outcome
 from fuseworks.gates.rules import outcome_of, outcome_without_figures
 from fuseworks.results.sides import sides
+from fuseworks.runs import scrub
 from fuseworks.runs.models import Run, Status
 from optimizer.result import Result
 
@@ -23,11 +24,10 @@ def _settled(check: GateCheck, run: Run, result: Result | None) -> dict[str, Any
     seen = sides(run, result) if result is not None and run.status == Status.SUCCEEDED else None
     if seen is None:
         return {"outcome": outcome_without_figures(result)}
-    ratio = seen.latency_ratio
+    ratio, untold = seen.latency_ratio, seen.comparison.reason
     return {
-        "outcome": Outcome.CANNOT_TELL
-        if seen.comparison.reason is not None
-        else outcome_of(ratio.low, ratio.high, check.max_latency_ratio),
+        "outcome": outcome_of(ratio.low, ratio.high, check.max_latency_ratio, has_verdict=untold is None),
+        "reason": scrub.text(untold or "", MAX_REASON),
         "latency_ratio": ratio.value,
         "latency_ratio_low": ratio.low,
         "latency_ratio_high": ratio.high,

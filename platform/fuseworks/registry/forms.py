@@ -7,6 +7,7 @@ from typing import Any
 from django import forms
 from django.conf import settings
 from django.utils import timezone
+from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from fuseworks.accounts.models import Team
@@ -17,12 +18,16 @@ from fuseworks.fleet.selectors import workers_alive
 from fuseworks.registry.models import Family, Model, ModelVersion
 from fuseworks.registry.selectors import comparable_versions, teams_to_upload
 from fuseworks.runs.models import CompareAs
-from optimizer.spec import Policy
+from optimizer.spec import SHORT_BUDGET_S, Policy
 from optimizer.uploads.formats import ACCEPTED
 
 PRECISIONS = (("float32", "float32"), ("bfloat16", "bfloat16"))
 DEFAULTS = Policy()
 SHOWN_VERSIONS = 30
+BUDGET_HINT = format_lazy(
+    _("Time in the queue does not count. Below {least_s} seconds a run rarely comes to a verdict."),
+    least_s=SHORT_BUDGET_S,
+)
 
 
 # Family's own labels are not translated.
@@ -75,7 +80,7 @@ class RunForm(forms.Form):
         label=_("Time budget (seconds of work)"),
         min_value=1,
         initial=int(DEFAULTS.budget_s),
-        help_text=_("Time in the queue does not count."),
+        help_text=BUDGET_HINT,
     )
     precisions = forms.MultipleChoiceField(
         label=_("Precisions"), choices=PRECISIONS, initial=DEFAULTS.precisions, widget=forms.CheckboxSelectMultiple
@@ -144,7 +149,12 @@ class CompareForm(forms.Form):
             "As uploaded: each runs as its own framework runs it."
         ),
     )
-    budget_s = forms.FloatField(label=_("Time budget (seconds of work)"), min_value=1, initial=int(DEFAULTS.budget_s))
+    budget_s = forms.FloatField(
+        label=_("Time budget (seconds of work)"),
+        min_value=1,
+        initial=int(DEFAULTS.budget_s),
+        help_text=BUDGET_HINT,
+    )
 
     def __init__(self, data: Any = None, *, version: ModelVersion) -> None:
         super().__init__(data)

@@ -1,4 +1,5 @@
-"""What an inspect run leaves with its version: what is in the upload, and the first workload."""
+"""What an inspect run leaves with its version: what is in the upload, and the first workload. Or, when it failed, no
+run that would fail alike."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from fuseworks.registry.models import ModelVersion, WorkloadSource
 from fuseworks.registry.services.workloads import add_revision
 from fuseworks.runs.finished import when_finished
 from fuseworks.runs.models import Purpose, Run
+from fuseworks.runs.services import waiting_end
 from optimizer.result import Result
 
 
@@ -22,3 +24,9 @@ def inspected(run: Run, result: Result) -> None:
     version.save(update_fields=["inspection", "updated_at"])
     if result.workload is not None and not version.workloads.exists():
         add_revision(version=version, spec=result.workload, source=WorkloadSource.INSPECTED, by=run.created_by)
+
+
+@when_finished
+def not_inspected(run: Run, result: Result) -> None:
+    if run.purpose == Purpose.INSPECT:
+        waiting_end(inspection=run, now=timezone.now())

@@ -33,6 +33,10 @@ class Entry:
         return equal_settings(self.result)
 
     @property
+    def tells(self) -> bool:
+        return self.result.verdict not in (None, Verdict.CANNOT_TELL)
+
+    @property
     def performance(self) -> Performance | None:
         """Of the winner."""
         return next((c.performance for c in contenders(self.result) if c.role == "winner"), None)
@@ -40,7 +44,8 @@ class Entry:
 
 @dataclass(frozen=True)
 class Derived:
-    """Speedup of `run` / speedup of `base`: an arithmetic of two measurements, no measurement."""
+    """Speedup of `run` / speedup of `base`: an arithmetic of two measurements, no measurement. There is none of a run
+    that cannot tell: a quotient of unproven figures looks like more than it is."""
 
     base: Run
     run: Run
@@ -62,6 +67,10 @@ class Beside:
         return _("Winner") if all_won else _("Best candidate")
 
     @property
+    def some_cannot_tell(self) -> bool:
+        return not all(entry.tells for entry in self.entries)
+
+    @property
     def comparable(self) -> bool:
         return not self.differences
 
@@ -72,11 +81,11 @@ def beside(runs: Sequence[Run]) -> Beside:
     found = what_differs([entry.result for entry in entries])
     derived = []
     first = entries[0]
-    if not found and first.result.speedup:
+    if not found and first.result.speedup and first.tells:
         derived = [
             Derived(first.run, one.run, one.result.speedup / first.result.speedup)
             for one in entries[1:]
-            if one.result.speedup is not None
+            if one.result.speedup is not None and one.tells
         ]
     return Beside(entries, found, derived)
 

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from fuseworks.recipes.models import RecipeVersion
 from fuseworks.registry.models import ModelVersion
 from fuseworks.runs.models import CompareAs, Purpose, Run
+from optimizer.spec import Policy
 
 TOKEN = '"Authorization: Bearer $FUSEWORKS_TOKEN"'
 
@@ -60,7 +61,11 @@ def as_command(run: Run, root: str, *, has_package: bool, against: ModelVersion 
         file, limit = shlex.quote(run.version.filename), f"{check.max_latency_ratio:g}"
         # a number is one of the same model
         named = against.number if against.model_id == run.version.model_id else against.pk
-        asked = f"fuseworks submit {file} --wait \\\n  --against {named} --max-latency-ratio {limit}"
+        model, budget = run.version.model, f"{float(run.policy['budget_s']):g}s"
+        asked = f"fuseworks submit {file} --wait --team {model.team.slug} --name {shlex.quote(model.name)} \\\n"
+        asked += f"  --against {named} --max-latency-ratio {limit} --budget {budget}"
+        if run.policy["max_pairs"] != Policy().max_pairs:
+            asked += f" --max-pairs {run.policy['max_pairs']}"
         if run.compare_as in (CompareAs.PACKAGED, CompareAs.UPLOADED):
             asked += f" --as {run.compare_as}"
         shown.append(Snippet(_("The same gate in a pipeline"), asked))

@@ -80,6 +80,12 @@ catalogue(
             "The run worked for {limit_s} s, its limit, and was ended.",
             "Ask for a smaller budget or for fewer backends; the site's own limit is FUSEWORKS_RUN_TIME_LIMIT_S.",
         ),
+        "runs:user:inspection-failed": (
+            409,
+            "{version} is not run, because its inspection failed: {text}",
+            "{remedy} Upload what you mended as a new version. If the model was not at fault, inspect it again on its "
+            "page, or give the run a workload.",
+        ),
         "runs:user:version-gone": (
             500,
             "The file of {version} was deleted while the run waited.",

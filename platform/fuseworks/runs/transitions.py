@@ -11,7 +11,8 @@ from django.utils import timezone
 from fuseworks.runs.models import TERMINAL, Flip, Run, Status
 
 ALLOWED: dict[Status, frozenset[Status]] = {
-    Status.QUEUED: frozenset({Status.RUNNING, Status.CANCELLED, Status.ERRORED}),
+    # `failed`: its version's inspection was
+    Status.QUEUED: frozenset({Status.RUNNING, Status.FAILED, Status.CANCELLED, Status.ERRORED}),
     # back to the queue when its worker died and attempts are left
     Status.RUNNING: TERMINAL | {Status.QUEUED},
 }

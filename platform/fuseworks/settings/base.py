@@ -198,6 +198,9 @@ CLAIM_WITHIN_S = number("FUSEWORKS_CLAIM_WITHIN_S", 120)
 MAX_ATTEMPTS = number("FUSEWORKS_MAX_ATTEMPTS", 3)
 # Of work, for one run; a run may ask for less. Above the budget, for what a run needs beside it.
 RUN_TIME_LIMIT_S = number("FUSEWORKS_RUN_TIME_LIMIT_S", 7200)
+# An inspection's budget, and what its model's own code may take to be captured (time for its weights comes on top): one
+# that loops must not hold the only worker.
+INSPECT_BUDGET_S = number("FUSEWORKS_INSPECT_BUDGET_S", 120)
 
 EMAIL_BACKEND = "django.core.mail.backends.console.EmailBackend"
 EMAIL_HOST = text("FUSEWORKS_EMAIL_HOST", "")

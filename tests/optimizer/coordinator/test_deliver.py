@@ -100,7 +100,7 @@ def test_a_recipe_is_named_by_what_it_does_and_not_by_what_its_winner_leaves_out
     winner = Candidate(
         name="aot_inductor + rewrites - merge_embedding_tables", steps=[*steps, BackendStep(backend="aot_inductor")]
     )
-    name = deliver.recipe_name("din", Plan.of(winner), ["hoist_constants", "split_target_attention"])
-    assert name == "din aot_inductor split_target_attention"
+    name = deliver.recipe_name(Plan.of(winner), ["hoist_constants", "split_target_attention"])
+    assert name == "aot_inductor split_target_attention"
     bare = Candidate(name="x", steps=[PrecisionStep(precision="bfloat16"), BackendStep(backend="openvino")])
-    assert deliver.recipe_name("din", Plan.of(bare), []) == "din openvino bfloat16"
+    assert deliver.recipe_name(Plan.of(bare), []) == "openvino bfloat16"

@@ -20,6 +20,7 @@ CANDIDATE = Candidate(name="candidate", steps=[BackendStep(backend="eager")])
         ("compiling:ours:compile-error", EvaluationStatus.COMPILE_ERROR),
         ("child:user:out-of-memory", EvaluationStatus.OUT_OF_MEMORY),
         ("child:user:timed-out", EvaluationStatus.TIMED_OUT),
+        ("compiling:user:timed-out", EvaluationStatus.TIMED_OUT),
         ("child:user:crashed", EvaluationStatus.CRASHED),
         ("benchmarking:user:answers-changed", EvaluationStatus.INCORRECT_NUMERICS),
         ("benchmarking:user:memory-limit", EvaluationStatus.OUT_OF_MEMORY),

@@ -9,7 +9,7 @@ import pytest
 from optimizer.coordinator import run
 from optimizer.errors import FuseworksError
 from optimizer.result import Inspection, RunStatus
-from optimizer.spec import Purpose, RunSpec
+from optimizer.spec import Policy, Purpose, RunSpec
 
 INSPECTION = Inspection(format="py", sha256="0" * 64, size_bytes=1, parameters=7, parameter_bytes=28)
 
@@ -50,6 +50,15 @@ def test_what_nobody_foresaw_is_ours_with_its_traceback(monkeypatch, tmp_path):
     result, _, document = executed(monkeypatch, tmp_path, work)
     assert result.status == RunStatus.ERRORED
     assert "a planted fault" in document["problem"]["detail"]
+
+
+@pytest.mark.parametrize(("budget_s", "notes"), [(59.5, 1), (60, 0)])
+def test_a_short_budget_is_told_in_the_notes(monkeypatch, tmp_path, budget_s, notes):
+    monkeypatch.setitem(run.PURPOSES, Purpose.OPTIMIZE, lambda context, answer: None)
+    spec = RunSpec(model="model.py", out=str(tmp_path), policy=Policy(budget_s=budget_s))
+    result = run.execute(spec, lambda event: None)
+    told = ["59.5 s are a short budget: below 60 s a run rarely comes to a verdict."]
+    assert result.notes == told[:notes]
 
 
 def test_an_interrupted_run_leaves_its_partial_answer(monkeypatch, tmp_path):

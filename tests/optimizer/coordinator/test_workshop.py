@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from optimizer.coordinator.builds import Builds
-from optimizer.coordinator.workshop import Plan, Rewritten, Workshop
+from optimizer.coordinator.workshop import Plan, Rewritten, Workshop, _told_as_a_build
 from optimizer.errors import FuseworksError
 from optimizer.result import Candidate, Rewrite, Site
 from tests.optimizer.coordinator.support import context
@@ -69,6 +69,22 @@ def test_a_build_that_fails_is_not_tried_again_and_says_why(tmp_path, monkeypatc
             shop.build(candidate({"backend": "eager"}))
     assert len(tried) == 1
     assert "no answer within 9 s" in shop.why_not(candidate({"backend": "eager"}))
+
+
+def test_a_compiler_that_takes_too_long_needs_more_budget_and_is_no_endless_loop_of_the_models():
+    plan = Plan.of(candidate({"backend": "inductor"}))
+    with pytest.raises(FuseworksError) as caught, _told_as_a_build(plan):
+        raise FuseworksError("child:user:timed-out", limit_s="68", doing="compiling", detail="its log")
+    error = caught.value
+    assert (error.id, error.detail) == ("compiling:user:timed-out", "its log")
+    assert error.message == "inductor did not finish compiling within 68 s."
+    assert "--budget" in error.remedy and "loop" not in error.remedy
+
+
+def test_any_other_end_of_a_compiler_keeps_its_words():
+    plan = Plan.of(candidate({"backend": "inductor"}))
+    with pytest.raises(FuseworksError, match="child:user:crashed"), _told_as_a_build(plan):
+        raise FuseworksError("child:user:crashed", signal="SIGSEGV")
 
 
 def test_all_passes_together_give_the_graph_of_those_that_applied(tmp_path, monkeypatch):

@@ -37,9 +37,10 @@ def test_page_faults_are_costed_at_half_a_microsecond_each():
     assert "4,000" in finding.title
 
 
-def test_page_faults_that_cost_little_are_medium():
-    (finding,) = found("page_faults", profile=profile(faults=100, total_ms=10.0))
-    assert finding.severity == "medium"
+@pytest.mark.parametrize(("faults", "severity"), [(400, "medium"), (100, "low")])  # 2 % and 0.5 % of 10 ms
+def test_page_faults_are_as_severe_as_their_share_of_the_time(faults, severity):
+    (finding,) = found("page_faults", profile=profile(faults=faults, total_ms=10.0))
+    assert finding.severity == severity
 
 
 def test_the_dominant_operation_is_added_up_over_its_calls_and_named_with_its_line():
@@ -69,6 +70,13 @@ def test_a_rewrite_that_applied_is_a_finding_but_tidying_is_not():
 def attention(*sources):
     sites = [Site(node=f"bmm_{i}", source=source, reason="scale 0.125") for i, source in enumerate(sources)]
     return Rewrite(pass_="fuse_attention", applied=sites, nodes_before=9, nodes_after=5, seconds=0.0)
+
+
+@pytest.mark.parametrize(("share", "severity"), [(0.01, "medium"), (0.0004, "low")])
+def test_a_rewrite_of_what_takes_no_time_is_no_medium_finding(share, severity):
+    rows = [Operation(op="bmm", calls=1, self_ms=1.0, share=share, source="model.py:31")]
+    (finding,) = found("rewritable_structure", profile=profile(rows), rewrites=[attention("model.py:31")])
+    assert finding.severity == severity
 
 
 def test_a_rewrite_is_told_in_one_sentence_with_its_lines_in_order_and_their_share_of_the_time():

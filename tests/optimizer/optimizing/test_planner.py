@@ -172,6 +172,14 @@ def test_an_engine_that_failed_by_itself_is_not_rewritten():
     ]
 
 
+def test_an_engine_that_was_never_timed_is_not_blamed_for_it():
+    plan = planner()
+    plan.more_rewritten({"aot_inductor": 1.2}, {"openvino": "the time budget was over before it was built"})
+    assert ("openvino", "openvino by itself was not timed: the time budget was over before it was built") in [
+        (backend_of(d.candidate), d.reason) for d in plan.dropped
+    ]
+
+
 def test_builds_that_take_longest_come_first():
     plan = planner(backends={"eager": None, "openvino": None, "aot_inductor": None, "inductor": None})
     assert [backend_of(c) for c in longest_first(plan.peers())] == ["aot_inductor", "inductor", "openvino"]

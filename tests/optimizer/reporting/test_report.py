@@ -124,6 +124,14 @@ def test_a_judged_time_is_not_marked_as_a_screening(page: Page):
     assert "5.06 ms (screening)" not in page.text
 
 
+def test_the_original_is_no_peer_and_neither_side_of_a_comparison_is():
+    text = Page(render(result(), {})).text
+    assert "openvino (peer)" in text and "baseline (peer)" not in text
+    compared = Page(render(result(purpose="compare", winner=None), {})).text
+    assert "(peer)" not in compared and "screenings and no verdicts" not in compared
+    assert "What is marked was judged" in text and "What is marked was judged" not in compared
+
+
 def test_nothing_offered_is_said_even_where_a_winner_has_figures():
     text = Page(render(result(verdict="same", offered=False), {})).text
     assert "Nothing is offered" in text

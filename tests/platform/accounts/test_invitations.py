@@ -82,6 +82,16 @@ def test_wrong_input_stays_in_the_form_and_the_field_is_named(
     assert not Invitation.objects.exists()
 
 
+def test_an_address_longer_than_its_column_is_named_at_its_field(owner: User, team: Team) -> None:
+    email = "x" * 250 + "@example.com"
+    page = client_for(owner).post("/teams/ads-ranking/invite/", {"email": email, "role": "member"})
+    assert page.status_code == 200
+    assert 'id="id_email_error"' in page.content.decode() and "at most 254 characters" in page.content.decode()
+    answer = api_for(owner).post("/api/v1/teams/ads-ranking/invitations/", {"email": email, "role": "member"})
+    assert (answer.status_code, list(answer.json()["fields"])) == (400, ["email"])
+    assert not Invitation.objects.exists()
+
+
 def test_an_address_is_invited_once_and_a_member_never(owner: User, team: Team) -> None:
     invite(owner, team)
     for email, id_ in [("NEW@example.com", "already-invited"), ("Owner@example.com", "already-member")]:

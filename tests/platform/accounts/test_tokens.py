@@ -102,15 +102,38 @@ def test_it_is_refused_from_the_moment_it_is_revoked() -> None:
     assert api_for(token).get("/api/v1/me/").status_code == 200
     assert client.post(f"/tokens/{row.pk}/revoke/")["Location"] == "/tokens/"
     answer = api_for(token).get("/api/v1/me/")
-    assert (answer.status_code, answer.json()["id"]) == (401, "core:usage:unauthenticated")
+    assert (answer.status_code, answer.json()["id"]) == (401, "accounts:usage:bad-token")
+    assert answer.json()["title"] == "This API token is not known here, is over or was revoked."
     assert answer["WWW-Authenticate"] == "Bearer"
     assert AuditEntry.objects.get().action == "token.revoke"
+
+
+def test_revoking_asks_once() -> None:
+    user = make_user()
+    token = make_token(user, name="pipeline")
+    row, client = ApiToken.objects.get(), client_for(user)
+    address = f"/tokens/{row.pk}/revoke/"
+    assert f'href="{address}"' in client.get("/tokens/").content.decode()
+    asked = client.get(address).content.decode()
+    assert "Revoke the token “pipeline”?" in asked and row.prefix in asked and "This cannot be undone" in asked
+    assert api_for(token).get("/api/v1/me/").status_code == 200
+    client.post(address)
+    assert client.get(address).status_code == 404
+
+
+def test_a_name_that_is_too_long_is_refused_and_not_cut() -> None:
+    client = client_for(make_user())
+    assert "At most 80 characters." in client.get("/tokens/").content.decode()
+    assert 'id="id_name_error"' in client.post("/tokens/", {**FORM, "name": "x" * 81}).content.decode()
+    assert not ApiToken.objects.exists()
 
 
 def test_nobody_revokes_anothers() -> None:
     make_token(make_user())
     row = ApiToken.objects.get()
-    assert client_for(make_user()).post(f"/tokens/{row.pk}/revoke/").status_code == 404
+    stranger = client_for(make_user())
+    assert stranger.get(f"/tokens/{row.pk}/revoke/").status_code == 404
+    assert stranger.post(f"/tokens/{row.pk}/revoke/").status_code == 404
     row.refresh_from_db()
     assert row.revoked_at is None
 
@@ -118,18 +141,28 @@ def test_nobody_revokes_anothers() -> None:
 @pytest.mark.parametrize("seconds", [-1, 0])
 def test_one_that_has_expired_is_refused(seconds: int) -> None:
     token = make_token(make_user(), expires_at=timezone.now() + timedelta(seconds=seconds))
-    assert api_for(token).get("/api/v1/me/").status_code == 401
+    answer = api_for(token).get("/api/v1/me/")
+    assert (answer.status_code, answer.json()["id"]) == (401, "accounts:usage:bad-token")
 
 
 def test_that_of_a_closed_account_is_refused() -> None:
     assert api_for(make_token(make_user(is_active=False))).get("/api/v1/me/").status_code == 401
 
 
-@pytest.mark.parametrize("header", ["Bearer", "Bearer a b", "Bearer fw_unknown", "bearer fw_unknown"])
-def test_a_header_that_is_wrong_is_refused_and_never_falls_back_to_the_session(header: str) -> None:
+@pytest.mark.parametrize(
+    ("header", "id_"),
+    [
+        ("Bearer", "core:usage:unauthenticated"),
+        ("Bearer a b", "core:usage:unauthenticated"),
+        ("Bearer fw_unknown", "accounts:usage:bad-token"),
+        ("bearer fw_unknown", "accounts:usage:bad-token"),
+    ],
+)
+def test_a_header_that_is_wrong_is_refused_and_never_falls_back_to_the_session(header: str, id_: str) -> None:
     api = api_for(make_user())
     assert api.get("/api/v1/me/").status_code == 200
-    assert api.get("/api/v1/me/", headers={"authorization": header}).status_code == 401
+    answer = api.get("/api/v1/me/", headers={"authorization": header})
+    assert (answer.status_code, answer.json()["id"]) == (401, id_)
 
 
 def test_a_role_that_is_lost_is_lost_to_the_token_too() -> None:

@@ -7,6 +7,7 @@ import yaml
 
 from fuseworks.recipes.models import RecipeVersion
 from fuseworks.runs.models import Run
+from optimizer.recipe.example import EXAMPLE
 from tests.platform import factories
 from tests.platform.recipes.documents import document
 
@@ -83,6 +84,44 @@ def test_the_pages_save_publish_and_apply(team):
     answer = client.post(f"/recipe-versions/{version.pk}/apply/", {"version": str(model_version.pk), "budget_s": "300"})
     assert answer.status_code == 302
     assert answer.headers["Location"] == f"/runs/{Run.objects.get(purpose='replay').pk}/"
+
+
+def test_the_form_of_a_new_recipe_begins_with_an_example_that_can_be_saved_as_it_stands(team):
+    client = factories.client_for(factories.make_member(team, "member"))
+    form = client.get("/recipes/new/")
+    assert form.context["text"] == EXAMPLE and "name: openvino-split-target-attention" in form.content.decode()
+    assert client.post("/recipes/new/", {"team": team.slug, "document": EXAMPLE}).status_code == 302
+    assert RecipeVersion.objects.get().recipe.name == "openvino-split-target-attention"
+    assert client.post("/recipes/new/", {"team": team.slug}).status_code == 422  # nothing is no example
+
+
+@pytest.mark.parametrize(
+    ("metadata", "steps"),
+    [
+        ({"title": "a\0b"}, [{"backend": "openvino"}]),
+        ({"version": f"1.0.0-{'a' * 25}"}, [{"backend": "openvino"}]),
+        ({}, [{"backend": "b" * 41}]),
+        ({}, [{"pass": "p" * 81}, {"backend": "openvino"}]),
+    ],
+)
+def test_a_document_that_does_not_fit_its_columns_is_refused_with_the_field(team, metadata, steps):
+    api = factories.api_for(factories.make_member(team, "member"))
+    given = {**document(**metadata), "applies_to": {"target": {"kind": "cpu"}}, "steps": steps}
+    for sent in (given, yaml.safe_dump(given)):
+        answer = api.post("/api/v1/recipes/", {"team": team.slug, "document": sent})
+        assert (answer.status_code, answer.json()["id"]) == (422, "recipes:user:invalid-document")
+    assert not RecipeVersion.objects.exists()
+
+
+def test_a_replay_may_be_given_one_minute(team):
+    client = factories.client_for(factories.make_member(team, "owner"))
+    client.post("/recipes/new/", {"team": team.slug, "document": EXAMPLE})
+    model_version = factories.make_version(factories.make_model(team))
+    factories.make_workload(model_version)
+    address = f"/recipe-versions/{RecipeVersion.objects.get().pk}/apply/"
+    assert '<option value="60">' in client.get(address).content.decode()
+    assert client.post(address, {"version": str(model_version.pk), "budget_s": "60"}).status_code == 302
+    assert Run.objects.get(purpose="replay").policy["budget_s"] == 60
 
 
 def test_a_document_that_is_wrong_stays_in_the_form_with_the_reason(team):

@@ -148,7 +148,7 @@ def token_of(who: str, team: Team) -> str | None:
     ("who", "status", "id_"),
     [
         ("a stranger", 401, "core:usage:unauthenticated"),
-        ("a wrong token", 401, "core:usage:unauthenticated"),
+        ("a wrong token", 401, "accounts:usage:bad-token"),
         ("a viewer", 403, "core:usage:forbidden"),
         ("a token that may only read", 403, "core:usage:token-scope"),
         ("somebody of another team", 404, "core:usage:not-found"),

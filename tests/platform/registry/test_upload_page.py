@@ -34,6 +34,16 @@ def test_the_page_says_what_can_be_uploaded_and_how_from_a_terminal(client: Clie
     assert 'data-island="upload"' in body and '"chunkBytes": 16777216' in body
 
 
+def test_the_island_says_of_a_foreign_format_how_to_export_it_anew(client: Client) -> None:
+    island = client.get("/uploads/new/").context["island"]
+    for suffix in (".pt", ".pth", ".pkl"):
+        assert "which Fuseworks does not read" in island["foreign"][suffix]
+        assert "torch.export.save(torch.export.export(" in island["foreign"][suffix]
+    assert set(island["foreign"]).isdisjoint(island["accepted"])
+    words = island["words"]
+    assert (words["noFile"], words["noTeam"]) == ("Choose the model's file.", "Choose a team.")
+
+
 def test_the_form_uploads_without_javascript(client: Client) -> None:
     done = client.post("/uploads/new/", upload_form())
     version = ModelVersion.objects.get()

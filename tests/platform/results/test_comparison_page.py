@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 import re
+import shlex
 import uuid
 from typing import Any
 
@@ -332,7 +334,9 @@ def test_a_gate_is_asked_again_with_its_own_limit():
     page = text(reader(run), address(run))
     assert f"&quot;against&quot;: &quot;{before.pk}&quot;, &quot;compare_as&quot;: &quot;auto&quot;" in page
     assert "&quot;max_latency_ratio&quot;: 1.05" in page
-    asked = "fuseworks submit model.py --wait \\ --against 1 --max-latency-ratio 1.05"
+    name = shlex.quote(after.model.name)
+    asked = f"fuseworks submit model.py --wait --team {after.model.team.slug} --name {name} \\ --against 1"
+    asked = html.escape(f"{asked} --max-latency-ratio 1.05 --budget {run.policy['budget_s']:g}s")
     assert asked in page and f"{asked} --as" not in page
     Run.objects.filter(pk=run.pk).update(compare_as="packaged")
     assert f"{asked} --as packaged" in text(reader(run), address(run))

@@ -125,6 +125,15 @@ def test_what_is_not_faster_is_not_called_a_winner(pair, team):
     assert "Baseline Best candidate 99th percentile" in page and "Winner" not in page
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_no_ratio_is_derived_of_a_run_that_cannot_tell(pair, team, first):
+    unproven = finished_run(changed(speedup=0.47, verdict="cannot_tell"), pair[0].version)
+    both = (unproven, pair[0]) if first else (pair[0], unproven)
+    assert beside(list(both)).derived == []
+    page = text(client_for(make_member(team)), f"{PAGE}?runs={asked(*both)}")
+    assert "No ratio is derived of a run that cannot tell" in page and "Derived, not measured" not in page
+
+
 def test_runs_under_unequal_conditions_are_refused_with_the_difference_and_without_figures(pair, team):
     odd = finished_run(other_conditions(changed(speedup=5.0), cores=64), pair[0].version)
     client = client_for(make_member(team))

@@ -59,6 +59,16 @@ def test_the_time_limit_is_never_above_the_sites(settings: Any, actor: Actor, ve
     assert run_create(actor=actor, version=version, purpose="inspect").time_limit_s == 1000
 
 
+@pytest.mark.parametrize(("asked_s", "given_s"), [(None, 120.0), (600, 120.0), (30, 30.0)])
+def test_an_inspection_has_a_budget_of_its_own(
+    settings: Any, actor: Actor, version: ModelVersion, asked_s: float | None, given_s: float
+) -> None:
+    settings.INSPECT_BUDGET_S = 120
+    policy = None if asked_s is None else {"budget_s": asked_s}
+    run = run_create(actor=actor, version=version, purpose="inspect", policy=policy)
+    assert (run.policy["budget_s"], run.time_limit_s) == (given_s, 2 * given_s + 900)
+
+
 @pytest.mark.parametrize(
     ("policy", "place"),
     [

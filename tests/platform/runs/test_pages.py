@@ -107,6 +107,8 @@ def test_a_run_at_work_shows_stages_measurements_and_its_log(browser: Client, ve
     assert 'data-stage="benchmarking" data-state="current"' in text
     assert 'data-stage="verifying" data-state="pending"' in text
     assert "4.20 ms" in text and "1.50×" in text and "(3/9)" in text
+    assert "in its first screening, no verdict" in text
+    assert "Median, first screening" in text and "Speedup, last screening" in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text and "<script>alert" not in text
     assert "Traceback &lt;b&gt;" in text
     assert not re.search(r"\bstyle=|\bon[a-z]+=\"", text)

@@ -71,6 +71,7 @@ ACCOUNTS: dict[str, Case] = {
     # it is the owner's own
     "token_revoke": case(
         lambda w: {"token_id": w.token_row.pk},
+        GET=team("owner", but=OTHERS),
         POST=team("owner", but=OTHERS),
     ),
 }

@@ -16,6 +16,7 @@ from rest_framework.response import Response
 from fuseworks.accounts import mail, selectors, services
 from fuseworks.accounts.models import Invitation, Role
 from fuseworks.accounts.permissions import actor_of
+from fuseworks.accounts.services.invitations import MAX_EMAIL_CHARACTERS
 from fuseworks.core.discovery import endpoint
 
 
@@ -26,7 +27,7 @@ class InvitationSerializer(serializers.ModelSerializer[Invitation]):
 
 
 class NewInvitationSerializer(serializers.Serializer[Any]):
-    email = serializers.EmailField()
+    email = serializers.EmailField(max_length=MAX_EMAIL_CHARACTERS)
     role = serializers.ChoiceField(choices=Role.choices)
 
 

@@ -11,13 +11,14 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods
 
 from fuseworks.accounts import selectors, services
 from fuseworks.accounts.forms import TokenForm
 from fuseworks.accounts.permissions import Actor, actor_of
 from fuseworks.accounts.telling import at_field
 from fuseworks.core.discovery import page
+from fuseworks.core.lookup import get_or_404
 
 
 @page("tokens/", title=_("API tokens"), name="tokens")
@@ -46,8 +47,13 @@ def _tokens_page(request: HttpRequest, actor: Actor, **context: Any) -> HttpResp
 
 
 @page("tokens/<uuid:token_id>/revoke/", title=_("Revoke token"), name="token_revoke")
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 def revoke(request: HttpRequest, token_id: uuid.UUID) -> HttpResponse:
-    services.token_revoke(actor=actor_of(request), token_id=token_id)
+    """Asks once: what uses the token stops to work, and it cannot be taken back."""
+    actor = actor_of(request)
+    if request.method != "POST":
+        token = get_or_404(selectors.tokens(actor=actor), what="token", pk=token_id)
+        return render(request, "accounts/token_revoke.html", {"token": token})
+    services.token_revoke(actor=actor, token_id=token_id)
     messages.success(request, _("The token is revoked: it is refused from now on."))
     return redirect("tokens")

@@ -22,6 +22,7 @@ from fuseworks.accounts.services.members import require_grantable, team_locked
 from fuseworks.core.errors import PlatformError
 
 GOOD_FOR = timedelta(days=7)
+MAX_EMAIL_CHARACTERS = 254  # that of the column: Django's own form field takes 320, that of its API any
 MAX_OPEN = 100  # of one team: a bound on the mail that one owner can make this site send
 
 

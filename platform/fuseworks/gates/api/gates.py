@@ -31,7 +31,9 @@ class GateCheckSerializer(serializers.ModelSerializer[GateCheck]):
         source="run.compared_as", read_only=True, help_text="uploaded, or packaged by the recipe of `recipe_run`"
     )
     recipe_run = serializers.UUIDField(source="run.recipe_run_id", read_only=True, allow_null=True)
-    reason = serializers.SerializerMethodField(help_text="why there is no latency_ratio; empty when there is one")
+    reason = serializers.SerializerMethodField(
+        help_text="why there is no latency_ratio, or why it lets nothing pass; else empty"
+    )
     exit_code = serializers.SerializerMethodField()
 
     class Meta:
@@ -71,7 +73,7 @@ class GateCheckSerializer(serializers.ModelSerializer[GateCheck]):
         return int(check.run.against.number) if check.sees_against else None
 
     def get_reason(self, check: GateCheck) -> str:
-        return str(check.run.problem["message"]) if check.run.problem else ""
+        return str(check.run.problem["message"]) if check.run.problem else check.reason
 
     @extend_schema_field(serializers.IntegerField(allow_null=True, help_text="null while the run goes on"))
     def get_exit_code(self, check: GateCheck) -> int | None:

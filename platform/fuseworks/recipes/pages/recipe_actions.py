@@ -20,6 +20,7 @@ from fuseworks.recipes import selectors, services
 from fuseworks.recipes.documents import yaml_of
 from fuseworks.recipes.models import RecipeState, RecipeVersion
 from fuseworks.runs.models import Run
+from optimizer.recipe.example import EXAMPLE
 
 
 def visible(request: HttpRequest, version_id: uuid.UUID) -> RecipeVersion:
@@ -57,11 +58,12 @@ def _told(saved: services.Saved) -> str:
 @page("recipes/new/", title=_("New recipe"), name="recipe_new")
 @require_http_methods(["GET", "POST"])
 def recipe_new(request: HttpRequest) -> HttpResponse:
-    """A draft out of pasted YAML."""
+    """A draft out of YAML that is written here or pasted; the form begins with an example."""
     actor = actor_of(request)
     teams = teams_where(actor, SAVE_RECIPE)
-    text, error = request.POST.get("document", ""), None
+    text, error = EXAMPLE, None
     if request.method == "POST":
+        text = request.POST.get("document", "")
         team = get_or_404(teams_where(actor, READ), what="team", slug=request.POST.get("team", ""))
         try:
             return show(services.recipe_save(actor=actor, team=team, document=text))

@@ -21,7 +21,7 @@ from fuseworks.recipes.models import RecipeVersion
 from fuseworks.registry.models import ModelVersion
 from fuseworks.runs.services import run_create
 
-BUDGETS_S = (180, 300, 480, 900)
+BUDGETS_S = (60, 180, 300, 480, 900)
 
 
 @page("recipe-versions/<uuid:version_id>/apply/", title=_("Apply to my model"), name="recipe_apply")

@@ -21,6 +21,7 @@ from fuseworks.core.telling import sentence_of
 from fuseworks.registry import selectors
 from fuseworks.registry.forms import UploadForm
 from fuseworks.registry.services import upload_whole
+from optimizer.uploads.foreign import SUFFIXES, Foreign
 from optimizer.uploads.formats import ACCEPTED, MIB
 
 CHUNK_BYTES = 16 << 20
@@ -84,12 +85,18 @@ def _page(request: HttpRequest, actor: Actor, form: UploadForm, status: int = 20
     return render(request, "registry/upload.html", context, status=422 if form.errors else status)
 
 
+def _refusal(found: Foreign) -> str:
+    """What a file of a known foreign suffix is, and how to export it anew, as the site would say it once it is sent."""
+    return sentence_of(PlatformError("registry:user:foreign", what=found.what, remedy=found.remedy))
+
+
 def _island() -> dict[str, Any]:
     """What the island needs to know, its words among it: they are translated here."""
     return {
         "uploads": reverse("api:upload-list"),
         "version": reverse("version", args=["00000000-0000-0000-0000-000000000000"]),
         "accepted": ACCEPTED,
+        "foreign": {suffix: _refusal(found) for suffix, found in SUFFIXES.items()},
         "chunkBytes": CHUNK_BYTES,
         "words": {
             "refusedSuffix": gettext("This file is none of:"),
@@ -100,6 +107,8 @@ def _island() -> dict[str, Any]:
             "checking": gettext("All sent; the file is being checked …"),
             "cancelled": gettext("Cancelled."),
             "failed": gettext("The site does not answer. Choose the same file again later to resume."),
-            "needed": gettext("Choose a file, and a model or a name for a new one."),
+            "noFile": gettext("Choose the model's file."),
+            "noTeam": gettext("Choose a team."),
+            "noName": gettext("Name the new model, or choose one that is there."),
         },
     }

@@ -43,7 +43,9 @@ class ComparisonsSerializer(serializers.Serializer[Any]):
     comparable = serializers.BooleanField()
     runs = ComparedRunSerializer(many=True)
     differences = DifferenceSerializer(many=True, help_text="empty when they are comparable")
-    derived = DerivedSerializer(many=True, help_text="empty when they are not comparable")
+    derived = DerivedSerializer(
+        many=True, help_text="empty when they are not comparable; none of a run that cannot tell"
+    )
     statement = serializers.CharField()
 
 

@@ -81,6 +81,8 @@ def _page(run: Run, stored: RunResult, result: Result, against: ModelVersion | N
         "gate_check": getattr(run, "gate_check", None),
         "title": headline.title(result, seen, run.version, other),
         "headlines": headline.headlines(result) if run.purpose != Purpose.COMPARE else [],
+        "nothing_offered": headline.nothing_offered(result) if run.purpose != Purpose.COMPARE else "",
+        "disturbance": headline.disturbance(result),
         "contenders": shown,
         "figures": contenders.rows(shown),
         "numerics": contenders.numerics(result),
@@ -102,7 +104,10 @@ def _page(run: Run, stored: RunResult, result: Result, against: ModelVersion | N
 
 def _operations(result: Result) -> dict[str, Any]:
     found = operations.rows(result)
+    before, after = operations.moments(result)
     return {
+        "moment_before": before,
+        "moment_after": after,
         "operations": found[: operations.MAX_ROWS],
         "operations_left": max(0, len(found) - operations.MAX_ROWS),
         "no_after": operations.why_no_after(result),

@@ -67,9 +67,10 @@ def contenders(result: Result) -> list[Contender]:
 
 def winner_label(result: Result) -> str:
     """What is not faster is not offered, and is not called a winner."""
-    if result.best_peer is not None and result.best_peer.name == result.winner:
-        return _("Winner: the best peer") if result.verdict == Verdict.FASTER else _("Best candidate: the best peer")
-    return _("Winner") if result.verdict == Verdict.FASTER else _("Best candidate")
+    if result.verdict != Verdict.FASTER:
+        return _("Best candidate, not offered")
+    is_peer = result.best_peer is not None and result.best_peer.name == result.winner
+    return _("Winner: the best peer") if is_peer else _("Winner")
 
 
 _FIGURES: list[tuple[Any, Any, Callable[[Performance], str]]] = [

@@ -12,6 +12,8 @@ from fuseworks.results.reading.contenders import BASELINE
 from fuseworks.results.sides import Sides
 from optimizer.result import Comparison, Interval, Result, RunStatus, Verdict
 
+BUSY_SHARE = 0.1  # of a contender's bursts: what else runs takes part in the measurement
+
 
 @dataclass(frozen=True)
 class Headline:
@@ -97,6 +99,45 @@ def headlines(result: Result) -> list[Headline]:
             )
         )
     return found
+
+
+def nothing_offered(result: Result) -> str:
+    """Why what was judged best is not offered; empty where something is."""
+    if result.offered or result.verdict is None or result.winner is None:
+        return ""
+    if result.purpose == "replay" and result.not_accepted_because:
+        return result.not_accepted_because
+    deployed = as_deployed(result)
+    if result.verdict == Verdict.FASTER:  # older documents do not say `offered`
+        if deployed is None or deployed.verdict != Verdict.SLOWER:
+            return ""
+        return _("as deployed it is slower than the original in its default settings, which it would replace")
+    return {
+        Verdict.SLOWER: _("the best candidate is slower than the original"),
+        Verdict.SAME: _("no candidate is faster than the original beyond the noise"),
+        Verdict.CANNOT_TELL: _("whether the best candidate is faster than the original cannot be told"),
+    }[result.verdict]
+
+
+def disturbance(result: Result) -> str:
+    """Beside a verdict that cannot tell: what else the cores were busy with meanwhile; empty where nothing is known."""
+    observed = result.conditions.observed if result.conditions is not None else {}
+    shares, loads = observed.get("disturbed_shares"), observed.get("load_averages")
+    if result.verdict != Verdict.CANNOT_TELL or result.conditions is None or not shares:
+        return ""
+    share = max(shares.values())
+    words = {
+        "share": figures.percent(share),
+        "floor": figures.percent(observed.get("noise_floor")),
+        "load": f"{max(loads):.1f}" if loads else figures.MISSING,
+        "cores": result.conditions.fixed.get("cores", figures.MISSING),
+    }
+    told = _(
+        "Up to %(share)s of a contender's bursts had to wait for a core, the noise floor is %(floor)s, and the load "
+        "was up to %(load)s on %(cores)s cores."
+    )
+    busy = _("The cores were busy with other work: measure again on a quiet machine.")
+    return told % words + (f" {busy}" if share >= BUSY_SHARE else "")
 
 
 def why(comparison: Comparison) -> str:

@@ -13,9 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from fuseworks.results.reading.contenders import DEPLOYED
 from optimizer.result import Operation, Result
 
 MAX_ROWS = 60
+DISTURBED = 1.5  # times the judged median
 
 Place = tuple[str, str | None, str | None]
 
@@ -36,6 +38,29 @@ class NoAfter(StrEnum):
     INSPECTION = "inspection"
     NOTHING_JUDGED = "nothing_judged"
     OLDER = "older"
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A profile's own calls beside the judged ones. `judged_ms` is None where nothing was judged."""
+
+    unprofiled_ms: float | None
+    judged_ms: float | None
+
+    @property
+    def disturbed(self) -> bool:
+        """The same calls took so much longer than when they were judged that something else must have run."""
+        if self.unprofiled_ms is None or not self.judged_ms:
+            return False
+        return self.unprofiled_ms > DISTURBED * self.judged_ms
+
+
+def moments(result: Result) -> tuple[Moment, Moment]:
+    """Of the profiles before and after. The original is profiled in its default settings: so it was judged, too, where
+    those are not the winner's."""
+    medians = {e.candidate.name: e.performance.median_ms for e in result.candidates if e.performance is not None}
+    before, after = (p.unprofiled_ms if p else None for p in (result.profile, result.profile_after))
+    return Moment(before, medians.get(DEPLOYED, result.baseline_ms)), Moment(after, result.best_ms)
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from django import template
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from fuseworks.core import figures
 from fuseworks.results.reading.conditions import in_words
 from optimizer.result import GraphNode
 
 register = template.Library()
+
+
+def whole(value: Any) -> str:
+    found = figures.number(value)
+    return figures.MISSING if found is None else f"{found:,.0f}"
+
+
+# what the rules of `optimizer/diagnosing/rules` give as evidence: its name for a reader, and how its value is told
+EVIDENCE: dict[str, tuple[Any, Callable[[Any], str]]] = {
+    "op": (gettext_lazy("operation"), in_words),
+    "share": (gettext_lazy("share of the time"), figures.percent),
+    "self_ms": (gettext_lazy("time a call"), figures.milliseconds),
+    "calls": (gettext_lazy("calls"), in_words),
+    "module": (gettext_lazy("module"), in_words),
+    "source": (gettext_lazy("at"), in_words),
+    "attainable_share": (gettext_lazy("of the machine's roof"), figures.percent),
+    "page_faults_per_call": (gettext_lazy("page faults a call"), whole),
+    "predicted_cost_ms": (gettext_lazy("estimated cost"), figures.milliseconds),
+    "pass": (gettext_lazy("rewriting pass"), in_words),
+    "sites": (gettext_lazy("places"), in_words),
+    "sources": (gettext_lazy("at"), in_words),
+    "share_of_time": (gettext_lazy("share of the time"), figures.percent),
+    "notes": (gettext_lazy("notes"), in_words),
+}
 
 
 @register.filter
@@ -57,5 +83,11 @@ def nodes(value: Sequence[GraphNode]) -> str:
 
 @register.filter
 def facts(value: Mapping[str, Any]) -> str:
-    """Evidence in one line: `sites=5, sources=din.py:51`."""
-    return ", ".join(f"{key}={in_words(one)}" for key, one in value.items())
+    """Evidence in one line: `places: 5, at: din.py:51`. What the rules leave empty is left out."""
+    told = []
+    for key, one in value.items():
+        if one is None or one == []:
+            continue
+        label, shown = EVIDENCE.get(key, (key.replace("_", " "), in_words))
+        told.append(_("%(what)s: %(value)s") % {"what": label, "value": shown(one)})
+    return ", ".join(told)

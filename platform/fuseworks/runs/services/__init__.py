@@ -22,6 +22,7 @@ from fuseworks.runs.services.events import events_append
 from fuseworks.runs.services.files import files_drop
 from fuseworks.runs.services.finishing import run_finish
 from fuseworks.runs.services.reaping import Reaped, reap
+from fuseworks.runs.services.uninspected import waiting_end
 
 __all__ = [
     "ARTIFACTS",
@@ -42,4 +43,5 @@ __all__ = [
     "run_create",
     "run_finish",
     "run_retry",
+    "waiting_end",
 ]

@@ -15,9 +15,10 @@ from fuseworks.accounts.permissions import RUN, Actor, audit, require
 from fuseworks.core.errors import PlatformError
 from fuseworks.registry.models import ModelVersion, Workload
 from fuseworks.runs import bell, scrub
-from fuseworks.runs.models import Attempt, AttemptState, Purpose, Run, Status
+from fuseworks.runs.models import Purpose, Run, Status
 from fuseworks.runs.services import ending
 from fuseworks.runs.services.comparing import compare_as_asked, packaging_run
+from fuseworks.runs.services.uninspected import check_inspected
 from optimizer.spec import Policy
 from workers.messages import TARGET
 
@@ -42,20 +43,22 @@ def run_create(
 ) -> Run:
     """Puts a run into the queue. Without a `workload` it takes the version's current one, or what the upload says.
 
-    Raises PlatformError: `runs:usage:field` (its `place` names the field), `runs:usage:version-deleted`, what
-    `permissions.require` raises, and 404 for a version or recipe that the actor may not see.
+    Raises PlatformError: `runs:usage:field` (its `place` names the field), `runs:usage:version-deleted`,
+    `runs:user:inspection-failed`, what `permissions.require` raises, and 404 for a version or recipe that the actor may
+    not see.
     """
     team = version.model.team
     require(actor, team, RUN)
     purpose = _purpose(purpose)
     _check_target(target)
     _check_kept(version)
-    checked = _policy(policy)
+    checked = _policy(policy, purpose)
     _check_against(actor, team, purpose, against)
     _check_recipe(actor, team, purpose, recipe_version)
     _check_gate(purpose, max_latency_ratio)
     asked = compare_as_asked(purpose, compare_as)
     chosen = _workload(purpose, version, workload)
+    check_inspected(purpose=purpose, version=version, workload=chosen)
     if retry_of is not None:  # the steps as they were: a draft may have been edited since, and a newer run packaged
         recipe_run, document = retry_of.recipe_run, retry_of.recipe_document
     else:
@@ -104,10 +107,8 @@ def run_cancel(*, actor: Actor, run: Run) -> Run:
             run.refresh_from_db()
             audit(actor, "run.cancel", team=run.team, target=run)
         if run.status == Status.QUEUED:
-            for sent in Attempt.objects.filter(run=run, state=AttemptState.SENT):
-                ending.close(sent, AttemptState.ENDED, now=now, reason="the run was cancelled")
-            told = f"cancelled by {actor.user}"
-            ending.end_without_result(run, Status.CANCELLED, now=now, reason=told, summary=told)
+            told, void = f"cancelled by {actor.user}", "the run was cancelled"
+            ending.end_queued(run, Status.CANCELLED, now=now, void=void, reason=told, summary=told)
         bell.ring()
     return run
 
@@ -164,7 +165,8 @@ def _check_kept(version: ModelVersion) -> None:
         raise PlatformError("runs:usage:version-deleted", version=str(version))
 
 
-def _policy(given: Policy | dict[str, Any] | None) -> Policy:
+def _policy(given: Policy | dict[str, Any] | None, purpose: str) -> Policy:
+    """Resolved. An inspection's budget is at most the site's for inspections, whatever was asked."""
     try:
         policy = (
             given
@@ -178,6 +180,8 @@ def _policy(given: Policy | dict[str, Any] | None) -> Policy:
         raise _wrong("policy", str(error)) from error
     if policy.budget_s > settings.RUN_TIME_LIMIT_S:
         raise _wrong("policy.budget_s", f"at most {settings.RUN_TIME_LIMIT_S} s on this site")
+    if purpose == Purpose.INSPECT:
+        return policy.model_copy(update={"budget_s": min(policy.budget_s, float(settings.INSPECT_BUDGET_S))})
     return policy
 
 

@@ -122,6 +122,13 @@ def end_without_result(run: Run, to: Status, **fields: Any) -> None:
             log.exception("run %s: %s failed", run.pk, function.__qualname__)
 
 
+def end_queued(run: Run, to: Status, *, now: datetime, void: str, **fields: Any) -> None:
+    """A run that nobody began. `void`: why a message that is on its way to a worker counts no more."""
+    for sent in Attempt.objects.filter(run=run, state=AttemptState.SENT):
+        close(sent, AttemptState.ENDED, now=now, reason=void)
+    end_without_result(run, to, now=now, **fields)
+
+
 def requeue_or_end(run: Run, *, now: datetime, worked: float, reason: str, problem: PlatformError) -> None:
     """After an attempt that brought no answer: the queue while attempts are left, else `errored` with `problem`."""
     if run.cancel_requested_at is not None:
