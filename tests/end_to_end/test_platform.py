@@ -1,7 +1,7 @@
 """The platform without a stand-in: real servers, worker, optimizer and sandbox, driven by the scripts of examples/ci as
 two business units and a pipeline would. Small models and small budgets.
 
-The gate is told within two minutes whatever else the cores do. The whole story needs quiet ones: `make test-slow`.
+The whole story needs quiet cores, so that something is found that can be shared: `make test-slow`.
 """
 
 from __future__ import annotations
@@ -123,12 +123,16 @@ def test_its_package_runs_by_itself(
     assert tried.returncode == 0, tried.stderr
 
 
-def test_the_gate_stops_an_upload_that_does_four_times_the_work(pipeline: Pipeline, tmp_path: Path) -> None:
+def test_the_gate_never_lets_an_upload_pass_that_does_four_times_the_work(pipeline: Pipeline, tmp_path: Path) -> None:
     address = f"{pipeline.site.url}/api/v1/uploads/ads-ranking/gated/last_step.py"
     token = {"Authorization": f"Bearer {pipeline.environment['FUSEWORKS_TOKEN']}"}
     httpx.put(address, content=MODEL.read_bytes(), headers=token, timeout=60).raise_for_status()
     slower = tmp_path / "gated.py"
     slower.write_text(MODEL.read_text().replace("hidden=768", "hidden=3072"))
     done = pipeline("gate.sh", MODEL=str(slower), RATIO="1.3")
-    assert done.returncode == 1, done.stdout + done.stderr[-6000:]
-    assert "fail: latency_ratio" in done.stdout
+    told = re.search(r"^(\w+): latency_ratio (\S+) \[(\S+), (\S+)\], at most 1.3 allowed", done.stdout, re.MULTILINE)
+    assert told is not None, done.stdout + done.stderr[-6000:]
+    ratio, low, high = (float(figure) for figure in told.groups()[1:])
+    assert low < ratio < high and high > 1.3
+    # busy cores widen the interval: then it cannot tell, and says so
+    assert (told[1], done.returncode) == (("fail", 1) if low > 1.3 else ("cannot_tell", 2))
