@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from io import StringIO
 
 import pytest
@@ -12,6 +13,7 @@ from fuseworks.accounts import services
 from fuseworks.accounts.models import ApiToken, AuditEntry, Invitation, Membership, Team, User
 from fuseworks.accounts.permissions import Actor
 from fuseworks.core.errors import PlatformError
+from tests.platform.accounts.racing import refusals_at_once
 from tests.platform.factories import (
     PASSWORD,
     api_for,
@@ -168,27 +170,8 @@ def test_the_command_says_how_a_team_gets_another_owner(owner: User) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_two_owners_who_close_at_once_do_not_both_get_out() -> None:
-    from threading import Barrier, Thread
-
-    from django.db import connection
-
     team = make_team()
     owners = [make_member(team, "owner") for _ in range(2)]
-    barrier, refused = Barrier(2), []
-
-    def leave(user: User) -> None:
-        try:
-            barrier.wait(timeout=30)
-            services.account_close(actor=Actor(user), password=PASSWORD)
-        except PlatformError as error:
-            refused.append(error.id)
-        finally:
-            connection.close()
-
-    threads = [Thread(target=leave, args=[user]) for user in owners]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=60)
-    assert refused == ["accounts:usage:last-owner-of"]
+    works = [partial(services.account_close, actor=Actor(owner), password=PASSWORD) for owner in owners]
+    assert refusals_at_once(*works) == ["accounts:usage:last-owner-of"]
     assert Membership.objects.filter(team=team, role="owner").count() == 1

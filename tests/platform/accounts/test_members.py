@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from django.test import Client
 
@@ -9,6 +11,7 @@ from fuseworks.accounts import services
 from fuseworks.accounts.models import ApiToken, AuditEntry, Invitation, Membership, Team, User
 from fuseworks.accounts.permissions import Actor
 from fuseworks.core.errors import PlatformError
+from tests.platform.accounts.racing import refusals_at_once
 from tests.platform.factories import client_for, make_member, make_team, make_token, make_user
 
 pytestmark = pytest.mark.django_db
@@ -156,27 +159,8 @@ def test_one_who_is_gone_meanwhile_is_not_found(owner: User, team: Team) -> None
 
 @pytest.mark.django_db(transaction=True)
 def test_two_owners_who_leave_at_once_do_not_both_get_out() -> None:
-    from threading import Barrier, Thread
-
-    from django.db import connection
-
     team = make_team()
     owners = [make_member(team, "owner") for _ in range(2)]
-    barrier, refused = Barrier(2), []
-
-    def leave(user: User) -> None:
-        try:
-            barrier.wait(timeout=30)
-            services.team_leave(actor=Actor(user), team=team)
-        except PlatformError as error:
-            refused.append(error.id)
-        finally:
-            connection.close()
-
-    threads = [Thread(target=leave, args=[user]) for user in owners]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=60)
-    assert refused == ["accounts:usage:last-owner"]
+    works = [partial(services.team_leave, actor=Actor(owner), team=team) for owner in owners]
+    assert refusals_at_once(*works) == ["accounts:usage:last-owner"]
     assert Membership.objects.filter(team=team, role="owner").count() == 1

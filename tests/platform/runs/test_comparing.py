@@ -20,16 +20,6 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def team() -> Team:
-    return factories.make_team("ads-ranking")
-
-
-@pytest.fixture
-def actor(team: Team) -> Actor:
-    return Actor(factories.make_member(team))
-
-
-@pytest.fixture
 def before(team: Team) -> ModelVersion:
     return factories.make_version(factories.make_model(team, "DIN"), b"before")
 
