@@ -293,6 +293,11 @@ class Inspection(Model):
     outputs: list[dict[str, Any]] = Field(default_factory=list)
     dynamic: list[str] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
+    id_rows: dict[str, list[int | None]] = Field(
+        default_factory=dict,
+        description="by input: rows of the table that each column of its last dimension indexes, one for all where "
+        "columns do not matter; null for a column that indexes none",
+    )
 
 
 class Artifact(Model):

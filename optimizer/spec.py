@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -59,6 +60,24 @@ class InputSpec(Strict):
     dtype: Dtype
     shape: list[int | str]
     values: Values | None = None
+
+    def beyond(self, rows: Sequence[int | None]) -> str | None:
+        """Why `values.below` reaches beyond tables of so many rows, one for each column of the last dimension or one
+        for all; None where it does not. A column that indexes no table has None."""
+        if self.values is None or self.values.below is None:
+            return None
+        below = self.values.below
+        last = self.shape[-1] if self.shape else None
+        if isinstance(below, list) and below and last != len(below):
+            return f"input {self.name!r} has {last} columns and {len(below)} bounds in `below`"
+        given = below if isinstance(below, list) else [below] * len(rows)
+        if len(given) != len(rows):
+            given = [max(given)] * len(rows)
+        for column, (value, known) in enumerate(zip(given, rows, strict=True)):
+            if known is not None and value > known:
+                where = f"column {column} of input {self.name!r}" if len(given) > 1 else f"input {self.name!r}"
+                return f"{where} goes up to {value - 1}, but the table that it indexes has {known} rows"
+        return None
 
 
 class Dim(Strict):

@@ -63,12 +63,17 @@ def capture_onnx(session: Session, upload: Path, workload: Any) -> dict[str, Any
         sizes = ", ".join(f"{name} = {dim.serve[0]}" for name, dim in dims.items())
         notes.append(f"An ONNX file names sizes but does not tell them; assumed: {sizes}")
     limits = id_limits(model, {s.name: [dims[d].serve[0] if isinstance(d, str) else d for d in s.shape] for s in specs})
+    for spec in specs:
+        beyond = spec.beyond(limits.get(spec.name) or [])
+        if beyond is not None:
+            raise FuseworksError("capturing:user:workload-mismatch", place="workload", text=beyond)
     specs = [_filled(spec, limits.get(spec.name)) for spec in specs]
     filled = given.model_copy(update={"inputs": specs}) if given else Workload(inputs=specs, dims=dims)
     path = session.scratch / "captured.onnx"
     path.write_bytes(model.SerializeToString())
     session.send_file("captured.onnx", path)
-    return {"workload": filled.model_dump(by_alias=True, mode="json"), "inspection": _inspection(model, dims, notes)}
+    inspection = {**_inspection(model, dims, notes), "id_rows": limits}
+    return {"workload": filled.model_dump(by_alias=True, mode="json"), "inspection": inspection}
 
 
 def _loaded(upload: Path) -> ModelProto:

@@ -21,7 +21,7 @@ from optimizer.capturing import torch_graph, torch_workload
 from optimizer.capturing.torch_ids import id_bounds
 from optimizer.capturing.torch_inputs import DTYPES, check_drawn, dtype_name, output_leaves, resized
 from optimizer.capturing.torch_places import frames
-from optimizer.capturing.torch_upload import Captured, random_note
+from optimizer.capturing.torch_upload import Captured, id_rows, random_note
 from optimizer.capturing.torch_workload import Shapes
 from optimizer.capturing.workload_document import parse_workload
 from optimizer.errors import FuseworksError
@@ -52,7 +52,7 @@ def capture_exported(upload: Path, workload: Any, seed: int) -> Captured:
     filled = torch_workload.filled(given, shapes, samples or [None] * len(names), bounds, "workload")
     notes = _notes(program, samples is not None)
     check_drawn(filled, program.module(check_guards=False), None, seed)
-    return Captured(program, filled, outputs, notes)
+    return Captured(program, filled, outputs, notes, id_rows(filled, bounds))
 
 
 def _load(upload: Path) -> ExportedProgram:

@@ -36,6 +36,7 @@ def inspection(captured: Captured) -> dict[str, Any]:
         "outputs": outputs,
         "dynamic": [name for name, dim in captured.workload.dims.items() if dim.min < dim.max],
         "notes": notes,
+        "id_rows": captured.id_rows,
     }
 
 

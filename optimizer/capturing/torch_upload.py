@@ -17,7 +17,7 @@ from torch.export.graph_signature import InputKind
 from optimizer import plain_yaml
 from optimizer.capturing import torch_graph, torch_workload
 from optimizer.capturing.torch_export import Refusal, explained, export
-from optimizer.capturing.torch_ids import id_bounds
+from optimizer.capturing.torch_ids import Bounds, id_bounds
 from optimizer.capturing.torch_inputs import argument_names, check_drawn, output_leaves, sample_inputs
 from optimizer.capturing.torch_module import UserModel
 from optimizer.capturing.torch_places import Sources
@@ -38,6 +38,7 @@ class Captured:
     workload: Workload
     outputs: list[str]
     notes: list[str] = field(default_factory=list)
+    id_rows: dict[str, list[int | None]] = field(default_factory=dict)
 
 
 def capture_upload(user: UserModel, workload: Any, seed: int) -> Captured:
@@ -67,7 +68,12 @@ def capture_upload(user: UserModel, workload: Any, seed: int) -> Captured:
     bounds = id_bounds(program, list(program.example_inputs[0]))
     filled = torch_workload.filled(given, shapes, inputs, bounds, at)
     check_drawn(filled, module, sources, seed)
-    return Captured(program, filled, output_names, notes)
+    return Captured(program, filled, output_names, notes, id_rows(filled, bounds))
+
+
+def id_rows(workload: Workload, bounds: dict[int, Bounds]) -> dict[str, list[int | None]]:
+    """By input: the rows of the table that each column of its last dimension indexes."""
+    return {workload.inputs[index].name: known.below for index, known in bounds.items()}
 
 
 def _given_workload(user: UserModel, workload: Any) -> tuple[Workload | None, str]:

@@ -121,7 +121,9 @@ def _real_values(sample: torch.Tensor) -> Values | None:
 def _integer_values(spec: InputSpec, sample: torch.Tensor | None, bounds: Bounds | None, at: str) -> Values:
     given = spec.values
     if given is not None and given.below is not None:
-        _check_bounds(spec, given.below, bounds, at)
+        beyond = spec.beyond(bounds.below) if bounds is not None else None
+        if beyond is not None:
+            raise FuseworksError("capturing:user:workload-mismatch", place=at, text=beyond)
         return given
     if given is not None and (given.bernoulli is not None or given.constant is not None):
         return given
@@ -149,23 +151,6 @@ def _sample_range(sample: torch.Tensor | None, bounds: Bounds | None) -> tuple[i
     low = max(low, *(value for value in bounds.low if value is not None)) if not (low < 0) else low
     below = [rows if rows is not None else high for rows, (_, high) in zip(bounds.below, seen, strict=True)]
     return low, below[0] if len(set(below)) == 1 else below
-
-
-def _check_bounds(spec: InputSpec, below: int | list[int], bounds: Bounds | None, at: str) -> None:
-    if bounds is None:
-        return
-    last = spec.shape[-1] if spec.shape else None
-    if isinstance(below, list) and below and last != len(below):
-        text = f"input {spec.name!r} has {last} columns and {len(below)} bounds in `below`"
-        raise FuseworksError("capturing:user:workload-mismatch", place=at, text=text)
-    given = below if isinstance(below, list) else [below] * len(bounds.below)
-    if len(given) != len(bounds.below):
-        given = [max(given)] * len(bounds.below)
-    for column, (value, rows) in enumerate(zip(given, bounds.below, strict=True)):
-        if rows is not None and value > rows:
-            where = f"column {column} of input {spec.name!r}" if len(given) > 1 else f"input {spec.name!r}"
-            text = f"{where} goes up to {value - 1}, but the table that it indexes has {rows} rows"
-            raise FuseworksError("capturing:user:workload-mismatch", place=at, text=text)
 
 
 def _rounded(value: float) -> float:

@@ -96,7 +96,8 @@ class QueuePlace:
         if self.position == 0:
             return str(_("Next: it waits for a worker that is free."))
         before = ngettext("%(count)s run is before it.", "%(count)s runs are before it.", self.position)
-        return before % {"count": self.position}
+        shares = _("Business units take turns: it may grow when a unit with fewer runs at work asks for one.")
+        return f"{before % {'count': self.position}} {shares}"
 
 
 def queue_place(*, run: Run, now: datetime | None = None) -> QueuePlace | None:

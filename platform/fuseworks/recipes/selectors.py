@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +19,12 @@ from fuseworks.recipes.models import Evidence, Recipe, RecipeState, RecipeVersio
 from fuseworks.registry.forms import FAMILIES
 from fuseworks.registry.models import Family, ModelVersion
 from fuseworks.results.models import RunResult
-from fuseworks.runs.models import Run
+from fuseworks.runs.models import Purpose, Run
 from optimizer.recipe.matching import check_graph
 from optimizer.result import Rewrite
 
 MAX_MATCHED = 200
+PURPOSES_THAT_MATCH = (Purpose.OPTIMIZE, Purpose.INSPECT)
 log = logging.getLogger(__name__)
 FACETS = ("target", "mode", "pass", "unit", "backend", "state")
 SORTS = {"newest": "-published_at", "gain": "-best_gain", "name": "recipe__name"}
@@ -175,10 +177,17 @@ class EvidenceRow:
         return FAMILIES[Family(self.evidence.family)]
 
 
-def evidence_of(*, actor: Actor, recipe_version: RecipeVersion) -> list[EvidenceRow]:
+def evidence_of(*, recipe_version: RecipeVersion, outcome: str = "") -> QuerySet[Evidence]:
     """Newest first, good and bad alike; of this very document: a draft that was edited since is another plan."""
     of_this = recipe_version.evidence.filter(plan_digest=recipe_version.plan_digest)
-    rows = list(of_this.select_related("run__version__model", "run__team").order_by("-created_at"))
+    if outcome:
+        of_this = of_this.filter(outcome=outcome)
+    return of_this.select_related("run__version__model", "run__team").order_by("-created_at", "pk")
+
+
+def as_seen_by(actor: Actor, evidence: Iterable[Evidence]) -> list[EvidenceRow]:
+    """A page of evidence as this reader may see it."""
+    rows = list(evidence)
     readable = set(Run.objects.visible_to(actor).filter(evidence__in=rows).values_list("pk", flat=True))
     return [EvidenceRow(row, row.run if row.run_id in readable else None) for row in rows]
 
@@ -195,12 +204,12 @@ class Match:
 
 
 def matches(*, actor: Actor, version: ModelVersion) -> list[Match]:
-    """Published recipes against what the passes did to this version in its newest run that says so; those that apply
-    first. Empty when no run of this version has tried the passes yet."""
+    """Published recipes against what the passes did to this version in its newest run that says so, be it only the
+    inspection of the upload; those that apply first. Empty when no run of this version has tried the passes yet."""
     result = (
         RunResult.objects.visible_to(actor)
         .select_related("run")
-        .filter(run__version=version, run__purpose="optimize", run__status="succeeded")
+        .filter(run__version=version, run__purpose__in=PURPOSES_THAT_MATCH, run__status="succeeded")
         .order_by("-created_at")
         .first()
     )
@@ -209,7 +218,7 @@ def matches(*, actor: Actor, version: ModelVersion) -> list[Match]:
     rewrites = [Rewrite.model_validate(r) for r in result.document.get("rewrites") or []]
     workload = result.document.get("workload") or {}
     published = seen_by_all_of(version.model.team).filter(
-        state=RecipeState.PUBLISHED, target_kind=result.run.target.partition(":")[0], mode=workload.get("mode", "")
+        state=RecipeState.PUBLISHED, target_kind__in=_target_kinds(result.run), mode=workload.get("mode", "")
     )
     found = []
     for candidate in with_best_gain(published).order_by(F("best_gain").desc(nulls_last=True))[:MAX_MATCHED]:
@@ -220,6 +229,12 @@ def matches(*, actor: Actor, version: ModelVersion) -> list[Match]:
             continue
         found.append(Match(candidate, check_graph(recipe, rewrites)))
     return sorted(found, key=lambda match: match.reason is not None)
+
+
+def _target_kinds(run: Run) -> set[str]:
+    """An inspection's graph is that of every target, wherever it ran."""
+    served = targets_served() if run.purpose == Purpose.INSPECT else []
+    return {target.partition(":")[0] for target in (run.target, *served)}
 
 
 def targets_for(*, recipe_version: RecipeVersion) -> list[str]:

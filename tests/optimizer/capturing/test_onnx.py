@@ -82,6 +82,10 @@ def test_the_users_workload_is_kept_and_completed(tmp_path: Path) -> None:
     asked["inputs"].reverse()  # type: ignore[attr-defined]
     error = refused(written(tmp_path, ranker()), tmp_path, workload=asked)
     assert error.id == "capturing:user:workload-mismatch" and "those of the model dense, ids" in error.message
+    asked["inputs"].reverse()  # type: ignore[attr-defined]
+    asked["inputs"][1]["values"] = {"below": 21}  # type: ignore[index]
+    error = refused(written(tmp_path, ranker()), tmp_path, workload=asked)
+    assert "column 0 of input 'ids' goes up to 20, but the table that it indexes has 20 rows" in error.message
 
 
 def test_ids_are_followed_through_shapes_offsets_and_moves(tmp_path: Path) -> None:
@@ -98,6 +102,7 @@ def test_ids_are_followed_through_shapes_offsets_and_moves(tmp_path: Path) -> No
     proto = model(nodes, {"ids": (TensorProto.INT32, ["n", 3])}, weights)
     answer = capture(written(tmp_path, proto), tmp_path / "s")
     assert answer.values["ids"]["below"] == [10, 20, 30]
+    assert answer.inspection["id_rows"] == {"ids": [10, 20, 30]}
 
 
 def test_an_integer_that_indexes_nothing_is_small(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ IDS = "[torch.randint(0, 7, (16, 3))]"
 def test_each_column_stays_below_the_rows_of_its_own_table(tmp_path: Path) -> None:
     answer = capture(module(tmp_path, TABLES, inputs=IDS), tmp_path / "s")
     assert answer.values == {"ids": {"below": [50, 1000, 7]}}
+    assert answer.inspection["id_rows"] == {"ids": [50, 1000, 7]}
 
 
 def test_columns_are_followed_through_moves(tmp_path: Path) -> None:

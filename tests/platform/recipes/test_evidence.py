@@ -97,7 +97,7 @@ def test_an_optimize_run_is_no_evidence_by_itself():
 def test_strangers_see_figures_and_family_but_no_name(replay, published):
     services.evidence_record(run=replay, result=result())
     stranger = factories.make_member(factories.make_team("ads-retrieval"), "viewer")
-    (row,) = selectors.evidence_of(actor=Actor(stranger), recipe_version=published)
+    (row,) = selectors.as_seen_by(Actor(stranger), selectors.evidence_of(recipe_version=published))
     assert (row.run, row.model_name) == (None, "")
     assert (row.evidence.family, row.evidence.speedup) == ("search", 2.0)
     for body in (
@@ -114,3 +114,26 @@ def test_those_who_may_see_the_run_see_its_name(replay, published):
     body = factories.api_for(member).get(f"/api/v1/recipe-versions/{published.pk}/evidence/").json()
     assert body["results"][0]["model"] == "Query ranker v1"
     assert body["results"][0]["run"] == str(replay.pk)
+
+
+def test_a_long_record_is_shown_in_pages_that_stay_on_the_version(replay, published, monkeypatch):
+    monkeypatch.setattr("fuseworks.recipes.pages.recipe.EVIDENCE_A_PAGE", 1)
+    services.evidence_record(run=replay, result=result())
+    again = factories.make_run(replay.version, purpose="replay", recipe_version=published, status="succeeded")
+    services.evidence_record(run=again, result=failed_with("replay:user:does-not-apply", "user"))
+    client = factories.client_for(factories.make_member(replay.team, "viewer"))
+    address = f"/recipes/{published.recipe_id}/?version={published.pk}"
+    first, second = (client.get(f"{address}&page={number}").content.decode() for number in (1, 2))
+    assert str(again.pk) in first and str(replay.pk) not in first
+    assert f"?version={published.pk}&amp;page=2" in first
+    assert str(replay.pk) in second and str(again.pk) not in second
+
+
+def test_evidence_is_asked_for_by_outcome(replay, published):
+    services.evidence_record(run=replay, result=result())
+    api = factories.api_for(factories.make_member(replay.team, "viewer"))
+    found = {
+        outcome: api.get(f"/api/v1/recipe-versions/{published.pk}/evidence/?outcome={outcome}").json()["count"]
+        for outcome in ("faster", "slower")
+    }
+    assert found == {"faster": 1, "slower": 0}

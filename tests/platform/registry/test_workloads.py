@@ -204,3 +204,28 @@ def test_text_that_cannot_be_read_is_refused_with_its_line(text: str, message: s
     assert message in caught.value.message
     if place is not None:
         assert caught.value.place == place
+
+
+@pytest.mark.parametrize(
+    ("below", "text"),
+    [
+        ([10, 21, 30], "column 1 of input 'ids' goes up to 20, but the table that it indexes has 20 rows"),
+        (11, "column 0 of input 'ids' goes up to 10, but the table that it indexes has 10 rows"),
+        ([10, 20], "input 'ids' has 3 columns and 2 bounds in `below`"),
+    ],
+)
+def test_ids_beyond_the_tables_that_the_inspection_saw_are_refused_at_once(
+    actor: Actor, version: ModelVersion, below: Any, text: str
+) -> None:
+    version.inspection = {"id_rows": {"ids": [10, 20, None]}}
+    ids = {**DOCUMENT["inputs"][0], "values": {"below": below}}
+    with pytest.raises(PlatformError) as caught:
+        workload_save(actor=actor, version=version, document=changed(inputs=[ids]))
+    assert caught.value.id == "registry:user:workload"
+    assert caught.value.extra["fields"] == {"inputs.0.values.below": [text]}
+    assert version.workloads.count() == 0
+
+
+def test_ids_within_the_tables_and_of_columns_that_index_none_are_saved(actor: Actor, version: ModelVersion) -> None:
+    version.inspection = {"id_rows": {"ids": [10, 20, None]}}
+    assert workload_save(actor=actor, version=version, document=DOCUMENT).number == 1

@@ -179,9 +179,10 @@ class EvidenceList(generics.GenericAPIView[Any]):
     )
     def get(self, request: Any, version_id: Any) -> Response:
         """How it did elsewhere, good and bad. Other teams' models are told by their family only."""
-        rows = selectors.evidence_of(actor=actor_of(request), recipe_version=visible(request, version_id))
-        outcome = request.query_params.get("outcome")
-        page = self.paginate_queryset([r for r in rows if not outcome or r.evidence.outcome == outcome])  # type: ignore[arg-type]
+        rows = selectors.evidence_of(
+            recipe_version=visible(request, version_id), outcome=request.query_params.get("outcome", "")
+        )
+        page = selectors.as_seen_by(actor_of(request), self.paginate_queryset(rows) or [])
         return self.get_paginated_response(EvidenceSerializer(page, many=True).data)
 
 

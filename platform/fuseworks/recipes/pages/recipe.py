@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
 
 from django.conf import settings
+from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext_lazy as _
@@ -30,6 +30,8 @@ from fuseworks.recipes.models import Recipe, RecipeState, RecipeVersion, Visibil
 from fuseworks.recipes.pages.recipe_publishing import audience
 from fuseworks.runs.models import Run
 
+EVIDENCE_A_PAGE = 50
+
 
 @page("recipes/<uuid:recipe_id>/", title=_("Recipe"))
 @require_safe
@@ -42,7 +44,7 @@ def recipe(request: HttpRequest, recipe_id: uuid.UUID) -> HttpResponse:
         .order_by("-created_at")
     )
     shown = _chosen(versions, request.GET.get("version"))
-    evidence = selectors.evidence_of(actor=actor, recipe_version=shown)
+    page = Paginator(selectors.evidence_of(recipe_version=shown), EVIDENCE_A_PAGE).get_page(request.GET.get("page"))
     visible = selectors.recipe_versions_visible_to(actor)
     return render(
         request,
@@ -52,8 +54,8 @@ def recipe(request: HttpRequest, recipe_id: uuid.UUID) -> HttpResponse:
             "shown": shown,
             "versions": versions,
             "yaml": yaml_of(shown),
-            "evidence": evidence,
-            "counts": _counts(evidence),
+            "evidence": selectors.as_seen_by(actor, page.object_list),
+            "page": page,
             "derived_from": visible.filter(derived=shown).first(),
             "derived": visible.filter(derived_from=shown),
             "source_run": _source_run(actor, shown),
@@ -84,13 +86,6 @@ def _source_run(actor: Actor, shown: RecipeVersion) -> Run | None:
     if shown.source_run_id is None:
         return None
     return Run.objects.visible_to(actor).select_related("version__model").filter(pk=shown.source_run_id).first()
-
-
-def _counts(evidence: list[Any]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for row in evidence:
-        counts[row.evidence.outcome] = counts.get(row.evidence.outcome, 0) + 1
-    return counts
 
 
 def _visibilities(actor: Actor, recipe: Recipe) -> list[tuple[str, str]]:

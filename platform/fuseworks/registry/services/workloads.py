@@ -30,6 +30,7 @@ def workload_save(*, actor: Actor, version: ModelVersion, document: Any, based_o
     if version.deleted_at is not None:
         raise PlatformError("registry:usage:deleted", version=str(version))
     spec = workload_spec(document)
+    _check_ids(version, spec)
     with transaction.atomic():
         ModelVersion.objects.select_for_update().get(pk=version.pk)
         current = current_workload(version=version)
@@ -64,6 +65,19 @@ def workload_spec(document: Any) -> WorkloadSpec:
             found.setdefault(path, []).append(entry["msg"].removeprefix("Value error, "))
         text = "; ".join(f"{path}: {'; '.join(messages)}" for path, messages in list(found.items())[:SHOWN_ERRORS])
         raise PlatformError("registry:user:workload", text=text, extra={"fields": found}) from error
+
+
+def _check_ids(version: ModelVersion, spec: WorkloadSpec) -> None:
+    """Ids stay below the rows of the tables that the inspection saw them index."""
+    known = (version.inspection or {}).get("id_rows", {})
+    found = {
+        f"inputs.{index}.values.below": [text]
+        for index, one in enumerate(spec.inputs)
+        if one.name in known and (text := one.beyond(known[one.name])) is not None
+    }
+    if found:
+        text = "; ".join(messages[0] for messages in list(found.values())[:SHOWN_ERRORS])
+        raise PlatformError("registry:user:workload", text=text, extra={"fields": found})
 
 
 def _check_storable(spec: WorkloadSpec) -> None:
