@@ -22,8 +22,10 @@ RUN --mount=type=bind,from=wheels,target=/wheels \
 RUN useradd --create-home --uid 10001 fuseworks \
     && install -d -o fuseworks -g fuseworks /var/lib/fuseworks-worker
 USER fuseworks
-# Once per image in place of once per container: precompiled headers and ISA probes of this image's toolchain.
-ENV FUSEWORKS_WORKER_SCRATCH=/var/lib/fuseworks-worker/scratch \
+# The compile cache (precompiled headers and ISA probes of this processor and toolchain) lies in the volume too, so that
+# a container that is replaced does not make it anew.
+ENV XDG_CACHE_HOME=/var/lib/fuseworks-worker/cache \
+    FUSEWORKS_WORKER_SCRATCH=/var/lib/fuseworks-worker/scratch \
     FUSEWORKS_DEVICE_LOCKS=/var/lib/fuseworks-worker/devices \
     PYTHONUNBUFFERED=1
 CMD ["python", "-m", "workers"]

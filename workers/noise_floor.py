@@ -21,14 +21,15 @@ def of(result: Result) -> dict[str, Any] | None:
     """The floor of the result's first comparison, with the conditions under which it was measured."""
     if result.conditions is None or not result.comparisons:
         return None
-    floor = result.comparisons[0].noise_floor
-    if not math.isfinite(floor):
+    first = result.comparisons[0]
+    floor = first.noise_floor
+    if not math.isfinite(floor) or first.reason is not None:  # too few pairs for a verdict: mostly ignorance
         return None
     return {
         "noise_floor": floor,
         "noise_floor_conditions": {
             "fingerprint": result.conditions.fingerprint,
-            "pairs": result.comparisons[0].pairs,
+            "pairs": first.pairs,
             "observed": json.loads(result.conditions.model_dump_json())["observed"],
         },
     }

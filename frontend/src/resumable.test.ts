@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 
-import { type Answer, Broken, Refused, type Request, send, type Sending, type Upload } from './resumable'
+import { type Answer, Broken, Refused, type Request, send, type Sending, sleep, type Upload } from './resumable'
 
 const FILE = new Blob(['0123456789'])
 
@@ -87,5 +87,20 @@ describe('send', () => {
   it('stops trying after a while', async () => {
     const { request } = site(Array.from({ length: 50 }, () => new Broken('down')))
     await expect(send(FILE, upload(), how(request))).rejects.toBeInstanceOf(Broken)
+  })
+})
+
+describe('a cancelled wait', () => {
+  it('ends at once, and nothing more is sent', async () => {
+    const cancel = new AbortController()
+    const { seen, request } = site([new Broken('down')])
+    const waiting = () => queueMicrotask(() => cancel.abort())
+    const sent = send(FILE, upload(), how(request, { signal: cancel.signal, waiting, sleep: (_, signal) => sleep(3600, signal) }))
+    await expect(sent).rejects.toThrow()
+    expect(seen.asked).toEqual(['PATCH 0'])
+  })
+
+  it('is none when it was cancelled before', async () => {
+    await sleep(3600, AbortSignal.abort())
   })
 })

@@ -56,7 +56,7 @@ export interface Sending {
   signal: AbortSignal
   progress: (sentBytes: number) => void
   waiting: (seconds: number) => void
-  sleep: (seconds: number) => Promise<void>
+  sleep: (seconds: number, signal: AbortSignal) => Promise<void>
 }
 
 const LONGEST_WAIT_S = 30
@@ -97,13 +97,27 @@ export async function send(file: Blob, upload: Upload, how: Sending): Promise<st
       if (failures > MOST_TRIES) throw error
       const seconds = Math.min(2 ** (failures - 1), LONGEST_WAIT_S)
       how.waiting(seconds)
-      await how.sleep(seconds)
+      await how.sleep(seconds, how.signal)
       how.signal.throwIfAborted()
       ;({ offset, version } = await standingOr(upload, how, { offset, version }))
     }
   }
   how.progress(file.size)
   return version
+}
+
+/** Ends early when `signal` is aborted. */
+export function sleep(seconds: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve()
+    const done = () => {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', done)
+      resolve()
+    }
+    const timer = setTimeout(done, seconds * 1000)
+    signal.addEventListener('abort', done)
+  })
 }
 
 /** Where the upload stands. Raises Refused when it is over, Broken when the site does not answer. */

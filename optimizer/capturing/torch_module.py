@@ -9,13 +9,14 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import sys
+import traceback
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch.nn.parameter import UninitializedParameter
@@ -23,6 +24,7 @@ from torch.nn.parameter import UninitializedParameter
 import optimizer.capturing.errors  # noqa: F401
 from optimizer.capturing.torch_places import Sources
 from optimizer.capturing.torch_weights import load_weights
+from optimizer.children.failures import out_of_memory, text_of
 from optimizer.errors import FuseworksError
 
 PRIVATE_NAME = "fuseworks_upload"
@@ -49,7 +51,7 @@ class UserModel:
         except FuseworksError:
             raise
         except Exception as error:
-            raise _wrapped("capturing:user:inputs-failed", error, self.sources, function=function) from error
+            blame("capturing:user:inputs-failed", error, self.sources, function=function)
 
 
 def load_module(
@@ -115,7 +117,7 @@ def _import(source: Path, sources: Sources) -> ModuleType:
         context = {"module": error.name, "detail": str(error)}
         raise FuseworksError("capturing:user:missing-package", place=sources.of_exception(error), **context) from error
     except Exception as error:
-        raise _wrapped("capturing:user:import-failed", error, sources) from error
+        blame("capturing:user:import-failed", error, sources)
     return namespace
 
 
@@ -128,7 +130,7 @@ def _build(namespace: ModuleType, sources: Sources) -> torch.nn.Module:
     try:
         module: torch.nn.Module = definition(*arguments, **named)
     except Exception as error:
-        raise _wrapped("capturing:user:init-failed", error, sources) from error
+        blame("capturing:user:init-failed", error, sources)
     return module
 
 
@@ -139,7 +141,7 @@ def _init_inputs(namespace: ModuleType, sources: Sources) -> tuple[list[Any], di
     try:
         given = function()
     except Exception as error:
-        raise _wrapped("capturing:user:inputs-failed", error, sources, function="get_init_inputs") from error
+        blame("capturing:user:inputs-failed", error, sources, function="get_init_inputs")
     if isinstance(given, dict):
         return [], given
     if not isinstance(given, (list, tuple)):
@@ -162,14 +164,16 @@ def _defined_at(function: Callable[..., Any], sources: Sources) -> str | None:
     return sources.place(code.co_filename, code.co_firstlineno) if code else sources.shown
 
 
-def _wrapped(id: str, error: BaseException, sources: Sources, **context: Any) -> FuseworksError:
-    import traceback
-
-    return FuseworksError(
+def blame(id: str, error: Exception, sources: Sources, at: str | None = None, **context: Any) -> NoReturn:
+    """Raises FuseworksError at the user's line, or `at`. What the sandbox's memory did not hold goes on as it is: the
+    child says so, with the limit."""
+    if out_of_memory(error):
+        raise error
+    raise FuseworksError(
         id,
-        place=sources.of_exception(error) or sources.shown,
+        place=sources.of_exception(error) or at or sources.shown,
         detail="".join(traceback.format_exception(error))[-8000:],
         type=type(error).__name__,
-        text=str(error)[:500],
+        text=text_of(error)[:500],
         **context,
-    )
+    ) from error

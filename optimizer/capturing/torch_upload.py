@@ -5,7 +5,6 @@ Not for `.pt2` (torch_exported) and `.onnx` (onnx_model). Runs the user's code: 
 
 from __future__ import annotations
 
-import traceback
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +18,7 @@ from optimizer.capturing import torch_graph, torch_workload
 from optimizer.capturing.torch_export import Refusal, explained, export
 from optimizer.capturing.torch_ids import Bounds, id_bounds
 from optimizer.capturing.torch_inputs import argument_names, check_drawn, output_leaves, sample_inputs
-from optimizer.capturing.torch_module import UserModel
+from optimizer.capturing.torch_module import UserModel, blame
 from optimizer.capturing.torch_places import Sources
 from optimizer.capturing.torch_workload import Shapes
 from optimizer.capturing.workload_document import parse_workload
@@ -102,13 +101,7 @@ def _call(user: UserModel, inputs: list[torch.Tensor]) -> tuple[list[str], list[
         with torch.no_grad():
             outputs = user.module(*[tensor.clone() for tensor in inputs])
     except Exception as error:
-        raise FuseworksError(
-            "capturing:user:forward-failed",
-            place=user.sources.of_exception(error) or defined or user.sources.shown,
-            detail="".join(traceback.format_exception(error))[-8000:],
-            type=type(error).__name__,
-            text=str(error)[:500],
-        ) from error
+        blame("capturing:user:forward-failed", error, user.sources, defined)
     return output_leaves(outputs, defined or user.sources.shown)
 
 

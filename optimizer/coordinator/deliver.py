@@ -20,7 +20,7 @@ from optimizer.coordinator.prepare import Bench, conditions
 from optimizer.coordinator.steps import steps_in_full
 from optimizer.coordinator.workshop import Loaded, Plan
 from optimizer.errors import FuseworksError
-from optimizer.optimizing.planner import same_steps, tidying
+from optimizer.optimizing.planner import has_passes, same_steps, tidying
 from optimizer.packaging.package import Sample, write_package
 from optimizer.recipe import Accept, Machine, Recipe, as_document, digest, dump, recipe_from_candidate
 from optimizer.result import (
@@ -356,6 +356,14 @@ def artifact(name: str, path: Path) -> Artifact:
     return Artifact(name=name, path=path.name, size_bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
 
 
+def _rewrites_in_words(bench: Bench) -> str:
+    """Whether any rewritten candidate was measured: one that was not has lost nothing."""
+    rewritten = [e for e in bench.answer.evaluations.values() if not e.candidate.peer and has_passes(e.candidate)]
+    if any(e.screened_speedup is not None or e.performance is not None for e in rewritten):
+        return "no rewrite beat the engines by themselves"
+    return "no rewrite that applies was measured in time" if rewritten else "no rewrite applies"
+
+
 def _in_words(bench: Bench) -> str:
     answer = bench.answer
     same = answer.same_settings
@@ -383,6 +391,6 @@ def _in_words(bench: Bench) -> str:
         figures = f"{over.speedup:.2f}x [{over.interval.low:.2f}, {over.interval.high:.2f}]"
         tail += f"; {relation} the best peer {peer.name} ({figures})"
     elif peer is not None and answer.winner == peer.name:
-        tail += f"; no rewrite beat the best engine by itself, {peer.name}"
+        tail += f"; {_rewrites_in_words(bench)}, so that the best engine by itself is what leads: {peer.name}"
     tail += in_words(answer.limits)
     return words[same.verdict] + tail + "."

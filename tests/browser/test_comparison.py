@@ -84,3 +84,15 @@ def test_operations_before_and_after_are_readable_on_a_narrow_page(open_page: Op
     assert cell is not None
     assert cell["width"] >= 200, "a word is not broken into letters"
     assert [barrier for barrier in shown.barriers() if "operations" in barrier] == []
+
+
+def test_all_columns_of_the_answers_are_seen_on_a_desk_without_scrolling(open_page: OpenPage) -> None:
+    run = finished_run(document("din"))
+    shown = open_page(f"/runs/{run.pk}/comparison/", make_member(run.team))
+    shown.page.set_viewport_size({"width": 1300, "height": 900})
+    card = shown.page.locator("section[aria-labelledby=numerics]")
+    around, table = card.locator(".table-responsive").bounding_box(), card.locator("table").bounding_box()
+    assert around is not None and table is not None
+    assert table["width"] <= around["width"] + 1
+    name = card.locator("tbody th").first.bounding_box()
+    assert name is not None and name["width"] >= 200, "an output's name is not squeezed"

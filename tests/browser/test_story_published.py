@@ -45,11 +45,8 @@ def test_a_published_onnx_model_ends_with_an_honest_answer(browser: Browser) -> 
         page.get_by_label("Time budget (seconds of work)").first.fill(str(BUDGET_S))
         owner.button("Optimize").click()
         status = page.locator("#run-status [data-word]").first
-        expect(status).to_have_attribute("data-word", re.compile("succeeded|failed|timed_out"), timeout=ENDED_MS)
-        if status.get_attribute("data-word") == "succeeded":
-            answers(owner)
-        else:
-            fails_with_a_remedy(owner)
+        expect(status).to_have_attribute("data-word", "succeeded", timeout=ENDED_MS)
+        answers(owner)
 
 
 def answers(owner: Visitor) -> None:
@@ -58,9 +55,3 @@ def answers(owner: Visitor) -> None:
     candidates = owner.section("Candidates")
     expect(candidates).to_contain_text("the upload as its own framework runs it")
     expect(candidates.locator("[data-word=passed]").first).to_be_visible()
-
-
-def fails_with_a_remedy(owner: Visitor) -> None:
-    problem = owner.page.locator("#run-live").get_by_role("alert")
-    expect(problem.locator("dt", has_text="What to do")).to_be_visible()
-    expect(problem.locator("dt", has_text="What to do").locator("+ dd")).to_have_text(re.compile(r"\w+ \w+"))

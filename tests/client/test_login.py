@@ -34,6 +34,12 @@ def test_it_keeps_a_good_token_for_its_owner_alone_and_never_prints_it(site: Sit
     assert signed_out("recipe", "list").stdout == "No recipe fits.\n"
 
 
+def test_without_a_terminal_it_reads_the_token_and_warns_of_nothing(site: Site, signed_out: Command):
+    done = signed_out("login", site.url, stdin=f"{site.token}\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Signed in as ") and "Token" not in done.stdout
+
+
 def test_a_file_that_was_open_to_all_is_not_written_into(site: Site, signed_out: Command):
     partial = (signed_out.folder / KEPT).with_suffix(".partial")
     partial.parent.mkdir(parents=True)

@@ -335,6 +335,15 @@ def test_runs_of_unequal_conditions_are_not_compared_and_the_difference_is_shown
     assert (shown.returncode, json.loads(shown.stdout)["comparable"]) == (64, False)
 
 
+def test_of_a_run_that_judged_nothing_only_that_is_said(site: Site, fuseworks: Command):
+    nothing = {**factories.result_document(), "speedup": None, "speedup_ci": None, "verdict": None, "conditions": None}
+    base = support.finished_run(factories.result_document(), site.version(b"# 1\n"))
+    other = support.finished_run(nothing, site.version(b"# 2\n"))
+    done = fuseworks("compare", str(base.pk), str(other.pk))
+    assert done.returncode == 64
+    assert done.stdout == f"Nothing was judged in {other.pk}: there is no speedup to put beside another.\n"
+
+
 def test_a_run_and_a_file_are_not_compared(site: Site, fuseworks: Command):
     run = support.finished_run(factories.result_document(), site.version(b"# 1\n"))
     done = fuseworks("compare", fuseworks.model(OLD), str(run.pk))

@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,6 +18,8 @@ from typing import Any
 import httpx
 import pytest
 
+from fuseworks.core.errors import PlatformError
+from fuseworks.core.problems import problem
 from fuseworks.embedded.children import await_ready, end, spawn
 from fuseworks.embedded.valkey import free_port
 from tests.deploy.compose import ROOT
@@ -83,28 +86,36 @@ def test_the_configuration_is_valid_before_the_site_can_be_found(tmp_path: Path)
 
 @pytest.fixture(scope="module")
 def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    assert NGINX is not None
-    folder = tmp_path_factory.mktemp("proxy")
-    plain, tls = free_port(), free_port()
     with ThreadingHTTPServer(("127.0.0.1", 0), Counting) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        changes = {
-            "http://web:8000": f"http://127.0.0.1:{server.server_port}",
-            "listen 8080": f"listen 127.0.0.1:{plain}",
-            "listen 8443": f"listen 127.0.0.1:{tls}",
-            "/tmp/": f"{folder}/",
-            "access_log /dev/stdout": "access_log off",
-            "error_log /dev/stderr": f"error_log {folder}/errors.log",
-            "worker_processes auto": f"{'user root;' * (folder.stat().st_uid == 0)} worker_processes 1",
-        }
-        here, log = configuration(folder, changes), folder / "log"
-        process = spawn([NGINX, "-c", here, "-e", folder / "errors.log", "-g", "daemon off;"], log=log)
         try:
-            await_ready("nginx", process, lambda: _listens(tls), log=log, timeout_s=20)
-            yield Proxy(f"http://127.0.0.1:{plain}", f"https://127.0.0.1:{tls}")
+            with started(tmp_path_factory.mktemp("proxy"), f"http://127.0.0.1:{server.server_port}") as proxy:
+                yield proxy
         finally:
-            end(process)
             server.shutdown()
+
+
+@contextmanager
+def started(folder: Path, site: str) -> Iterator[Proxy]:
+    """In front of `site`."""
+    assert NGINX is not None
+    plain, tls = free_port(), free_port()
+    changes = {
+        "http://web:8000": site,
+        "listen 8080": f"listen 127.0.0.1:{plain}",
+        "listen 8443": f"listen 127.0.0.1:{tls}",
+        "/tmp/": f"{folder}/",
+        "access_log /dev/stdout": "access_log off",
+        "error_log /dev/stderr": f"error_log {folder}/errors.log",
+        "worker_processes auto": f"{'user root;' * (folder.stat().st_uid == 0)} worker_processes 1",
+    }
+    here, log = configuration(folder, changes), folder / "log"
+    process = spawn([NGINX, "-c", here, "-e", folder / "errors.log", "-g", "daemon off;"], log=log)
+    try:
+        await_ready("nginx", process, lambda: _listens(tls), log=log, timeout_s=20)
+        yield Proxy(f"http://127.0.0.1:{plain}", f"https://127.0.0.1:{tls}")
+    finally:
+        end(process)
 
 
 def _listens(port: int) -> bool:
@@ -174,3 +185,24 @@ def test_a_download_waits_for_its_reader_in_the_site_and_not_in_the_proxys_memor
 def test_large_bodies_are_refused_elsewhere_and_small_ones_pass(proxy: Proxy, path: str):
     assert put(proxy, path, 5 * MIB).status_code == 413
     assert put(proxy, path, MIB).text == str(MIB)
+
+
+def test_an_apis_client_is_told_in_the_sites_form_and_a_reader_of_pages_is_not(proxy: Proxy):
+    told = put(proxy, "/api/v1/runs/", 5 * MIB)
+    assert told.headers["Content-Type"] == "application/problem+json"
+    assert (told.status_code, told.json()["status"], told.json()["id"]) == (413, 413, "proxy:user:too-large")
+    assert told.json().keys() == problem(PlatformError("core:usage:not-found", what="run"), 404).keys()
+    assert put(proxy, "/", 5 * MIB).headers["Content-Type"] == "text/html"
+
+
+def test_whoever_guesses_at_sign_in_is_told_to_slow_down(proxy: Proxy):
+    answers = [put(proxy, "/sign-in/", 1).status_code for _ in range(40)]
+    assert answers[0] == 200 and set(answers) == {200, 429}
+
+
+def test_a_site_that_is_away_is_told_in_the_sites_form(tmp_path: Path):
+    with started(tmp_path, f"http://127.0.0.1:{free_port()}") as proxy:
+        told = httpx.get(proxy.tls + "/api/v1/runs/", headers={"Host": "fuseworks.example"}, verify=False)
+        page = httpx.get(proxy.tls + "/runs/", headers={"Host": "fuseworks.example"}, verify=False)
+    assert (told.status_code, told.json()["status"], told.json()["id"]) == (503, 503, "proxy:ours:no-site")
+    assert (page.status_code, page.headers["Content-Type"]) == (503, "text/html")

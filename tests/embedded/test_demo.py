@@ -1,8 +1,14 @@
-"""The demo without anybody in whose name it could upload: it says what is missing, what to do, and ends with 3."""
+"""The demo: through the platform to before and after (the optimizer is a stand-in). Without anybody in whose name it
+could upload it says what is missing, what to do, and ends with 3."""
 
 from __future__ import annotations
 
 import json
+import re
+import signal
+import tempfile
+import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +17,9 @@ import pytest
 from fuseworks.embedded import __main__ as entry
 from fuseworks.embedded.demo import NoSampleTeams, sample_member
 from fuseworks.embedded.installation import Installation
+from tests.browser import story_coordinator
+from tests.browser.story_platform import STAND_IN
+from tests.embedded.test_supervisor import READY, Platform
 
 MEMBER = {"email": "a@example.com", "team": "ads-ranking", "token": "fw_x"}
 
@@ -78,3 +87,40 @@ def test_the_command_ends_with_3_and_no_traceback(
     said = capsys.readouterr().err
     assert said.startswith("==> The demo uploads as a member of a sample team")
     assert "Traceback" not in said
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Not pytest's own, which PostgreSQL cannot enter when root drops to nobody."""
+    with tempfile.TemporaryDirectory(prefix="fuseworks-demo-", ignore_cleanup_errors=True) as name:
+        Path(name).chmod(0o711)
+        monkeypatch.setenv(story_coordinator.FOLDER, name)
+        monkeypatch.setenv("FUSEWORKS_COORDINATOR", STAND_IN)
+        story_coordinator.release(Path(name), "optimize", "din")
+        yield Path(name)
+
+
+@pytest.mark.timeout(180)
+def test_it_uploads_follows_and_ends_with_before_and_after(folder: Path) -> None:
+    demo = Platform(folder / "state", None, "--demo", "examples/din.py", "--out", str(folder / "out"), "--exit")
+    said, _ = demo.process.communicate(timeout=150)
+    assert demo.process.returncode == 0, said
+    assert re.search(r"==> Uploading examples/din.py as \S+@\S+ of [a-z-]+, with a budget of ", said)
+    assert "Capturing the graph of" in said
+    told = story_coordinator.stored("din")
+    assert f"{told['baseline_ms']:.2f} ms" in said and f"{told['best_ms']:.2f} ms" in said, said
+    assert (folder / "out" / "recipe.yaml").is_file() and (folder / "out" / "package.zip").is_file()
+
+
+@pytest.mark.timeout(180)
+def test_it_leaves_the_dashboard_until_it_is_interrupted(folder: Path) -> None:
+    demo = Platform(folder / "state", None, "--demo", "examples/din.py")
+    try:
+        demo.until(READY)
+        with urllib.request.urlopen(f"http://127.0.0.1:{demo.port}/health/", timeout=20) as answer:
+            assert answer.status == 200
+        assert demo.process.poll() is None
+    finally:
+        demo.process.send_signal(signal.SIGINT)
+        demo.process.wait(60)
+    assert demo.process.returncode == 0, "".join(demo.said)

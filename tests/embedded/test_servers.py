@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import psycopg
@@ -16,7 +17,7 @@ import pytest
 import redis
 
 from fuseworks.embedded.children import ServerFailed
-from fuseworks.embedded.postgres import Postgres
+from fuseworks.embedded.postgres import Postgres, binaries
 from fuseworks.embedded.valkey import Valkey, free_port
 
 ROOT = Path(__file__).parents[2]
@@ -140,3 +141,33 @@ def test_servers_end_when_their_parent_is_killed(folder: Path):
     parent.wait()
     _, alive = psutil.wait_procs(servers, timeout=30)
     assert alive == []
+
+
+def test_a_cluster_whose_making_was_interrupted_is_made_anew(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    """Half a cluster has its PG_VERSION already, and no server starts from it."""
+
+    wait = subprocess.Popen.wait
+    waits: list[int] = []
+
+    def interrupted(process: subprocess.Popen[bytes], *rest: Any) -> int:
+        waits.append(process.pid)
+        if len(waits) > 1:
+            return wait(process, *rest)
+        while not (folder / "data.new" / "PG_VERSION").exists():
+            assert process.poll() is None
+        raise KeyboardInterrupt
+
+    postgres = Postgres(folder, durable=False)
+    programs = binaries()
+    with monkeypatch.context() as patched:
+        patched.setattr(subprocess.Popen, "wait", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            postgres._initialise(programs)
+    assert not psutil.pid_exists(waits[0])
+    assert not postgres.data.exists()
+    postgres.start()
+    try:
+        with psycopg.connect(postgres.url("postgres")) as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+    finally:
+        postgres.stop()

@@ -27,14 +27,14 @@ READY = "Ctrl-C ends everything."
 class Platform:
     """`python -m fuseworks.embedded` in a folder and on a port of its own."""
 
-    def __init__(self, folder: Path, port: int | None = None) -> None:
+    def __init__(self, folder: Path, port: int | None = None, *words: str) -> None:
         self.folder = folder
         self.port = port or free_port()
         self.said: list[str] = []
         environment = {k: v for k, v in os.environ.items() if k not in {"DATABASE_URL", "REDIS_URL"}}
         environment["PYTHONPATH"] = os.pathsep.join(str(ROOT / part) for part in (".", "platform", "client"))
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "fuseworks.embedded", "--port", str(self.port), "--state", str(folder)],
+            [sys.executable, "-m", "fuseworks.embedded", "--port", str(self.port), "--state", str(folder), *words],
             env=environment,
             cwd=ROOT,
             stdout=subprocess.PIPE,

@@ -25,6 +25,12 @@ def test_a_run_that_measured_nothing_has_none() -> None:
     assert noise_floor.of(Result(purpose="inspect", status="succeeded")) is None
 
 
+def test_too_few_pairs_for_a_verdict_tell_none() -> None:
+    told = comparison("baseline", "winner", 1.6, 0.1, 17, "cannot_tell")
+    few = {**told, "pairs": 3, "noise_floor": 167.7, "reason": "only 3 of the 6 pairs"}
+    assert noise_floor.of(result(conditions=conditions(), comparisons=[few])) is None
+
+
 def test_it_is_kept_over_a_restart_for_each_worker_of_a_host(tmp_path: Path) -> None:
     made = result(conditions=conditions(), comparisons=[comparison("baseline", "winner", 1.6, 1.5, 1.7, "faster")])
     noise_floor.remember(tmp_path, "left", made)

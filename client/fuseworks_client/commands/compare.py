@@ -16,6 +16,7 @@ from fuseworks_client.remote import UUID, Ended, server
 from fuseworks_client.run import run
 
 CANNOT_TELL = "cannot_tell"
+JUDGED = "judged"
 
 
 @click.command(
@@ -83,6 +84,11 @@ def _runs(base: str, other: str, as_json: bool) -> int:
         click.echo(json.dumps(found, indent=2, ensure_ascii=False))
     else:
         console = Console()
+        unjudged = _unjudged(found)
+        if unjudged:
+            text = f"Nothing was judged in {' and '.join(unjudged)}: there is no speedup to put beside another."
+            console.print(text, highlight=False, soft_wrap=True)
+            return exits.USAGE
         console.print(_figures(found) if found["comparable"] else _differences(found))
         for row in found["derived"]:
             text = f"speedup of {row['run']} / that of {row['base']}: {row['ratio_of_speedups']:.2f}"
@@ -92,6 +98,12 @@ def _runs(base: str, other: str, as_json: bool) -> int:
         if found["comparable"]:
             console.print(words.plain(found["statement"]), style="dim", markup=False, highlight=False, soft_wrap=True)
     return exits.DONE if found["comparable"] else exits.USAGE
+
+
+def _unjudged(found: dict[str, Any]) -> list[str]:
+    """Ids of runs that have no verdict of their own: the server names nothing else that differs then."""
+    (values,) = [one["values"] for one in found["differences"] if one["key"] == "result"] or [[]]
+    return [row["run"]["id"] for row, value in zip(found["runs"], values, strict=False) if value != JUDGED]
 
 
 def _figures(found: dict[str, Any]) -> Table:

@@ -20,7 +20,7 @@ from fuseworks_client.server import Server
     epilog=f"""\b
 Examples:
   fuseworks login https://fuseworks.example
-  echo "$TOKEN" | fuseworks login https://fuseworks.example --token-stdin
+  echo "$TOKEN" | fuseworks login https://fuseworks.example
   fuseworks login --forget
 
 \b
@@ -33,7 +33,11 @@ Pipelines need no login. All verbs that speak to a server heed:
 {exits.HELP}""",
 )
 @click.argument("url", required=False)
-@click.option("--token-stdin", is_flag=True, help="Read the token from standard input instead of asking.")
+@click.option(
+    "--token-stdin",
+    is_flag=True,
+    help="Read the token from standard input, as is done without a terminal.",
+)
 @click.option("--forget", "forgets", is_flag=True, help="Remove what is remembered on this machine.")
 def command(url: str | None, token_stdin: bool, forgets: bool) -> int:
     """Remember the server at URL and an API token, which you make on its tokens page.
@@ -48,7 +52,8 @@ def command(url: str | None, token_stdin: bool, forgets: bool) -> int:
     if not url:
         raise click.UsageError("give the URL of the server")
     checked(url, "any")  # before the token is asked for
-    read = sys.stdin.readline() if token_stdin else click.prompt("Token", hide_input=True)
+    asks = sys.stdin.isatty() and not token_stdin
+    read = click.prompt("Token", hide_input=True) if asks else sys.stdin.readline()
     account = checked(url, str(read))
     try:
         with told():

@@ -1,7 +1,7 @@
 // The upload page's form, sent in resumable pieces: drag and drop, progress, cancel, and going on where a broken
 // connection or a closed page left off. Without JavaScript the same form is sent whole.
 import { islandData } from '../islands'
-import { Broken, overHttp, Refused, refusal, send, type Request, type Upload } from '../resumable'
+import { Broken, overHttp, Refused, refusal, send, sleep, type Request, type Upload } from '../resumable'
 
 interface Settings {
   uploads: string
@@ -118,7 +118,7 @@ class Page {
         this.say(sent >= size ? words.checking : fill(words.sending, { done: bytes(sent), total: bytes(size) }))
       },
       waiting: (seconds) => this.say(fill(words.waiting, { seconds: String(seconds) })),
-      sleep: (seconds) => new Promise((resolve) => window.setTimeout(resolve, seconds * 1000)),
+      sleep,
     })
   }
 

@@ -25,6 +25,18 @@ def token_sha256(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
+def bearer(request: Any) -> str | None:
+    """The token of the Authorization header; None without one of this scheme. Raises AuthenticationFailed for a header
+    of this scheme that holds no token, or more than one word."""
+    parts = get_authorization_header(request).split()
+    if not parts or parts[0].lower() != SCHEME:
+        return None
+    if len(parts) != 2:
+        raise AuthenticationFailed("the header reads: Authorization: Bearer TOKEN")
+    token: str = parts[1].decode("latin-1")
+    return token
+
+
 class BadToken(AuthenticationFailed):
     default_code = "accounts:usage:bad-token"
 
@@ -36,16 +48,14 @@ class BearerAuthentication(BaseAuthentication):
     """
 
     def authenticate(self, request: Any) -> tuple[User, ApiToken] | None:
-        parts = get_authorization_header(request).split()
-        if not parts or parts[0].lower() != SCHEME:
+        given = bearer(request)
+        if given is None:
             return None
-        if len(parts) != 2:
-            raise AuthenticationFailed("the header reads: Authorization: Bearer TOKEN")
         now = timezone.now()
         token = (
             ApiToken.objects.select_related("user")
             .filter(Q(expires_at=None) | Q(expires_at__gt=now), revoked_at=None, user__is_active=True)
-            .filter(token_sha256=token_sha256(parts[1].decode("latin-1")))
+            .filter(token_sha256=token_sha256(given))
             .first()
         )
         if token is None:

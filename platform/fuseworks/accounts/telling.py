@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from fuseworks.core.errors import PlatformError
 from fuseworks.core.telling import sentence_of
 
-HERE = frozenset({400, 409})
+HERE = frozenset({400, 409, 422})
 
 
 @contextmanager

@@ -89,6 +89,11 @@ def status(word: Any) -> Any:
     return STATUSES[str(word)][1] if str(word) in STATUSES else word
 
 
+def verdict(word: Any) -> Any:
+    """A verdict as a word alone."""
+    return VERDICTS[str(word)][1] if str(word) in VERDICTS else word
+
+
 def stage(word: Any) -> Any:
     """A stage of a run in the reader's language; what is not known stands as it is."""
     return STAGES.get(str(word), word)

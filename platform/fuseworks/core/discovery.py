@@ -13,19 +13,21 @@ import importlib.util
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from django.apps import apps
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django.urls import URLPattern, path, reverse
+from django.shortcuts import redirect
+from django.urls import URLPattern, is_valid_path, path, reverse
 from django.utils.cache import add_never_cache_headers
 from django.utils.http import url_has_allowed_host_and_scheme
 
 View = Callable[..., HttpResponseBase]
 API = "api/v1/"
-STOP_POLLING = 286  # htmx's own
+STOP_POLLING = 286  # htmx asks no more when it is answered so
 
 
 @dataclass(frozen=True)
@@ -102,12 +104,29 @@ def _signed_in(view: View) -> View:
     @functools.wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if request.user.is_authenticated:
-            return view(request, *args, **kwargs)
+            answer = view(request, *args, **kwargs)
+            return redirect(_page_above(request)) if _only_takes_forms(request, answer) else answer
         if request.headers.get("HX-Request") == "true":
             return _sent_away(request)
         return redirect_to_login(_page_to_come_back_to(request))
 
     return guarded
+
+
+def _only_takes_forms(request: HttpRequest, answer: HttpResponseBase) -> bool:
+    """A refused form leaves its own address in the browser, which must be something to look at when asked again."""
+    is_refused = request.method in ("GET", "HEAD") and answer.status_code == HTTPStatus.METHOD_NOT_ALLOWED
+    return is_refused and "GET" not in answer.headers["Allow"]
+
+
+def _page_above(request: HttpRequest) -> str:
+    """Of the pages whose address the request's begins with the longest; else the dashboard."""
+    parts = request.path_info.strip("/").split("/")
+    for length in range(len(parts) - 1, 0, -1):
+        above = f"/{'/'.join(parts[:length])}/"
+        if is_valid_path(above):
+            return above
+    return reverse("home")
 
 
 def _sent_away(request: HttpRequest) -> HttpResponse:

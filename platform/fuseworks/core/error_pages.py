@@ -1,4 +1,5 @@
-"""Errors as pages: what is wrong, and what to do now."""
+"""Errors as pages: what is wrong, and what to do now. Below the API's address they are problems, as its endpoints tell
+them."""
 
 from __future__ import annotations
 
@@ -9,17 +10,20 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from fuseworks.core.errors import PlatformError
-from fuseworks.core.problems import unforeseen
+from fuseworks.core.problems import is_of_the_api, problem_answer, unforeseen
 
 log = logging.getLogger(__name__)
 
 
 def error_page(request: HttpRequest, error: PlatformError) -> HttpResponse:
+    if is_of_the_api(request):
+        return problem_answer(request, error)
     return render(request, "core/error.html", {"error": error}, status=error.status)
 
 
 def not_found(request: HttpRequest, exception: Any = None) -> HttpResponse:
-    return error_page(request, PlatformError("core:usage:not-found", what="page"))
+    what = "address" if is_of_the_api(request) else "page"
+    return error_page(request, PlatformError("core:usage:not-found", what=what))
 
 
 def forbidden(request: HttpRequest, exception: Any = None) -> HttpResponse:

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.utils import translation
+from django.utils.functional import Promise
+
 from optimizer.errors import CATALOGUE, FuseworksError
 from optimizer.errors import catalogue as _catalogue
 
@@ -21,13 +24,24 @@ def catalogue(entries: dict[str, tuple[int, str, str]]) -> None:
     STATUS.update({id_: status for id_, (status, _, _) in entries.items()})
 
 
+def english(text: str | Promise) -> str:
+    """What the API says of a lazy translation."""
+    with translation.override("en"):
+        return str(text)
+
+
 class PlatformError(FuseworksError):
-    """An expected failure of a request. `extra` travels in the answer beside id, message and remedy."""
+    """An expected failure of a request. `extra` travels in the answer beside id, message and remedy.
+
+    Message and remedy are English. A sentence of ours that fills them is given as a lazy translation: pages tell it in
+    the reader's language (`core/telling.py`).
+    """
 
     def __init__(
         self, id: str, *, place: str | None = None, extra: dict[str, Any] | None = None, **context: Any
     ) -> None:
-        super().__init__(id, place=place, **context)
+        with translation.override("en"):
+            super().__init__(id, place=place, **context)
         self.extra = extra or {}
 
     @property

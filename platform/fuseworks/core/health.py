@@ -27,6 +27,7 @@ from redis.retry import Retry
 
 from fuseworks.core.storage import free_bytes
 from fuseworks.fleet.leadership import is_led
+from fuseworks.fleet.selectors import queues
 
 log = logging.getLogger(__name__)
 
@@ -115,6 +116,21 @@ def dispatcher() -> str:
         log.error("whether a dispatcher is at work is not known: %s", error)
         return "not known: the database does not answer"
     return "at work" if led else "none is at work: runs stay in the queue until one starts"
+
+
+@health_check
+def workers() -> str:
+    """A target without a worker matters once a run waits for it."""
+    try:
+        known = queues()
+    except (DatabaseFailure, ImproperlyConfigured) as error:
+        log.error("which workers are alive is not known: %s", error)
+        return "not known: the database does not answer"
+    left = ", ".join(f"{queue.target} ({queue.waiting} waiting)" for queue in known if queue.is_unserved)
+    if left:
+        raise Degraded(f"runs wait and no worker is alive for {left}")
+    alive = ", ".join(f"{queue.target}: {queue.workers}" for queue in known if queue.workers)
+    return f"alive: {alive}" if alive else "none is alive, and nothing waits for one"
 
 
 @health_check

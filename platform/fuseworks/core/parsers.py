@@ -10,6 +10,7 @@ from rest_framework.exceptions import ParseError
 from rest_framework.parsers import BaseParser
 
 from fuseworks.core.errors import PlatformError
+from fuseworks.core.numbers import whole_number
 
 
 class BoundedJSONParser(BaseParser):
@@ -21,7 +22,7 @@ class BoundedJSONParser(BaseParser):
         context = parser_context or {}
         limit_bytes = getattr(context.get("view"), "max_body_bytes", settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
         announced = context["request"].META.get("CONTENT_LENGTH") or "" if "request" in context else ""
-        is_too_large = announced.isdecimal() and int(announced) > limit_bytes  # and is not read at all
+        is_too_large = (whole_number(announced) or 0) > limit_bytes  # and is not read at all
         body = b"" if is_too_large else stream.read(limit_bytes + 1)
         if is_too_large or len(body) > limit_bytes:
             raise PlatformError("core:usage:body-too-large", limit_bytes=limit_bytes)

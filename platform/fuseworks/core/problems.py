@@ -13,11 +13,12 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.db import DataError
-from django.http import Http404
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
+from fuseworks.core.discovery import API
 from fuseworks.core.errors import PlatformError, known
 from fuseworks.core.telling import sentence_of
 from optimizer.errors import FuseworksError
@@ -38,6 +39,17 @@ def problem(error: FuseworksError, status: int, **extra: Any) -> dict[str, Any]:
         "place": error.place,
         **extra,
     }
+
+
+def is_of_the_api(request: HttpRequest) -> bool:
+    return request.path_info.startswith(f"/{API}")
+
+
+def problem_answer(request: HttpRequest, error: PlatformError) -> HttpResponse:
+    """Of what failed before, beside or after an endpoint: DRF's hook below is not asked then."""
+    told = {"told": sentence_of(error)} if _is_of_a_page(request) else {}
+    document = problem(error, error.status, **error.extra, **told)
+    return JsonResponse(document, status=error.status, content_type=CONTENT_TYPE)
 
 
 def unforeseen(exception: BaseException) -> PlatformError:

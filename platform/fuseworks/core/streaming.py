@@ -17,6 +17,8 @@ from typing import Any
 from django.conf import settings
 from django.core.handlers.asgi import ASGIHandler
 
+from fuseworks.core.numbers import whole_number
+
 Receive = Callable[[], Awaitable[Any]]
 SILENCE_S = 60.0  # after which a sender counts as gone
 LINE_BYTES = 4096
@@ -105,4 +107,5 @@ def _fits_into_memory(scope: Any) -> bool:
     length = headers.get(b"content-length")
     if length is None:  # in pieces of unknown number; or, of what only asks, none
         return b"transfer-encoding" not in headers and scope["method"] in ("GET", "HEAD")
-    return length.isdigit() and int(length) <= settings.FILE_UPLOAD_MAX_MEMORY_SIZE
+    length_bytes = whole_number(length)
+    return length_bytes is not None and length_bytes <= settings.FILE_UPLOAD_MAX_MEMORY_SIZE

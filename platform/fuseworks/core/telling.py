@@ -4,7 +4,7 @@ A translation is found by the error's id (`scripts/error_texts.py` puts each ent
 with the context that is stored with the error. By id and not by the English text: the web process holds no catalogue of
 the optimizer's errors, and a run of last year still speaks today's Chinese. Where id or context are not known, the
 English text stands as it was stored. What fills a text (an exception's words, a reason) is told as it stands, except
-for the few words of our own in `WORDS`.
+for the few words of our own in `WORDS`, and for what is given as a lazy translation.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ WORDS = frozenset(
         # what `core:usage:not-found` may miss
         gettext_noop("thing"),
         gettext_noop("page"),
+        gettext_noop("address"),
         gettext_noop("file"),
         gettext_noop("business unit"),
         gettext_noop("team"),

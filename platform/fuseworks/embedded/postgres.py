@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -41,7 +42,6 @@ class Postgres:
     def start(self) -> None:
         """Raises ServerFailed with the end of the log."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        owned_folder(self.data, drop_root=True)
         owned_folder(self.sockets, drop_root=True)
         programs = binaries()
         _reachable(programs)
@@ -68,10 +68,20 @@ class Postgres:
 
     def _initialise(self, programs: Path) -> None:
         options = ["-U", SUPERUSER, "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"]
-        command: list[str | Path] = [programs / "initdb", "-D", self.data, *options]
-        process = spawn(command, log=self.log, drop_root=True, cwd=self.data)
-        if process.wait() != 0:
+        # beside it and renamed once it is whole: half a cluster, left by a start that was interrupted, looks like one
+        new = self.folder / "data.new"
+        if new.exists():
+            shutil.rmtree(new)
+        owned_folder(new, drop_root=True)
+        command: list[str | Path] = [programs / "initdb", "-D", new, *options]
+        process = spawn(command, log=self.log, drop_root=True, cwd=new)
+        try:
+            code = process.wait()
+        finally:
+            end(process)
+        if code != 0:
             raise ServerFailed(f"initdb failed:\n{self.log.read_text(errors='replace')[-2000:]}")
+        new.rename(self.data)
 
     def _answers(self) -> bool:
         try:

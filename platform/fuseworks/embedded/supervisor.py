@@ -148,6 +148,9 @@ class Supervisor:
             watched = self._watched.pop()
             by = signal.SIGINT if watched.name == "PostgreSQL" else signal.SIGTERM
             end(watched.process, by=by, timeout_s=watched.grace_s)
+        for server in (self.installation.valkey, self.installation.postgres):
+            if server is not None:
+                server.stop()  # one whose start was interrupted is not watched yet
         if left := end_orphans((), patience_s=STOP_PATIENCE_S):
             print(f"==> Processes {left} do not end.", file=sys.stderr, flush=True)
 

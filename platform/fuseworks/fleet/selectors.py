@@ -94,9 +94,12 @@ class QueuePlace:
         if self.waits_for == "worker":
             return str(_("No worker serves this target at the moment."))
         if self.position == 0:
-            return str(_("Next: it waits for a worker that is free."))
+            return str(_("Next: it waits for a worker that is free. An inspection that comes meanwhile goes first."))
         before = ngettext("%(count)s run is before it.", "%(count)s runs are before it.", self.position)
-        shares = _("Business units take turns: it may grow when a unit with fewer runs at work asks for one.")
+        shares = _(
+            "Inspections go first, then business units take turns: it may grow when an inspection comes, or when a "
+            "unit with fewer runs at work asks for one."
+        )
         return f"{before % {'count': self.position}} {shares}"
 
 
@@ -167,6 +170,10 @@ class Queue:
     workers: int
     free: int
     in_vain: int
+
+    @property
+    def is_unserved(self) -> bool:
+        return self.waiting > 0 and self.workers == 0
 
 
 def queues(*, now: datetime | None = None) -> list[Queue]:

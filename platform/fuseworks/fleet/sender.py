@@ -16,6 +16,7 @@ from redis.exceptions import RedisError
 
 from workers.messages import TASK, TRANSPORT, RunMessage, queue_of
 
+ANSWER_WITHIN_S = 2
 log = logging.getLogger(__name__)
 
 
@@ -24,14 +25,15 @@ class BrokerDown(Exception):
 
 
 def sender(broker_url: str) -> Celery:
-    """A Celery app that only sends. Without `max_retries: 0` kombu would sleep and try again, which is ours to do."""
+    """A Celery app that only sends. Without `max_retries: 0` kombu would sleep and try again, which is ours to do; a
+    broker that takes the connection and answers nothing must not hold up the reaping between two sends."""
     app = Celery("fuseworks-dispatcher", broker=broker_url, set_as_current=False)
     app.conf.update(
         task_ignore_result=True,
         task_publish_retry=False,
         task_serializer="json",
         broker_connection_timeout=2,
-        broker_transport_options={**TRANSPORT, "max_retries": 0},
+        broker_transport_options={**TRANSPORT, "socket_timeout": ANSWER_WITHIN_S, "max_retries": 0},
     )
     return app
 

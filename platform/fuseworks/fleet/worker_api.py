@@ -13,10 +13,10 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.permissions import BasePermission
 from rest_framework.views import APIView
 
+from fuseworks.accounts.authentication import bearer
 from fuseworks.core.errors import PlatformError
 from fuseworks.core.parsers import BoundedJSONParser
 from fuseworks.fleet import errors as _errors  # noqa: F401  its ids must be in the catalogue
-from fuseworks.runs.worker_api import bearer
 
 FLEET = "fleet"
 

@@ -37,6 +37,16 @@ catalogue(
             "{name} {version} was edited since you looked at it.",
             "Look at it again, then publish it.",
         ),
+        "recipes:usage:unknown-pass": (
+            409,
+            "No worker knows a pass called {name}.",
+            "There are: {nearest}. Edit the draft; the fleet page tells all that each worker knows.",
+        ),
+        "recipes:usage:unknown-backend": (
+            409,
+            "No worker knows a backend called {name}.",
+            "There are: {nearest}. Edit the draft; the fleet page tells all that each worker knows.",
+        ),
         "recipes:usage:no-target": (
             409,
             "No worker serves a target of the kind {kind}.",

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
+
 from fuseworks.core.errors import PlatformError
 from fuseworks.recipes.models import RecipeState
 from fuseworks.recipes.selectors import SORTS, CatalogQuery
@@ -17,13 +20,14 @@ def query_of(parameters: Mapping[str, str]) -> CatalogQuery:
     try:
         min_gain = float(gain) if gain else None
     except ValueError as error:
-        raise PlatformError(
-            "core:usage:invalid", place="min_gain", text=f"min_gain is a number such as 1.2, not {gain!r}"
-        ) from error
+        text = format_lazy(_("min_gain is a number such as 1.2, not {given}"), given=repr(gain))
+        raise PlatformError("core:usage:invalid", place="min_gain", text=text) from error
     if state and state != ANY and state not in RecipeState.values:
-        raise PlatformError("core:usage:invalid", place="state", text=f"no recipe is in a state {state!r}")
+        text = format_lazy(_("no recipe is in a state {given}"), given=repr(state))
+        raise PlatformError("core:usage:invalid", place="state", text=text)
     if sort and sort not in SORTS:
-        raise PlatformError("core:usage:invalid", place="sort", text=f"sort is one of {', '.join(SORTS)}")
+        text = format_lazy(_("sort is one of {choices}"), choices=", ".join(SORTS))
+        raise PlatformError("core:usage:invalid", place="sort", text=text)
     return CatalogQuery(
         q=parameters.get("q", "").strip()[:200],
         target=parameters.get("target", ""),

@@ -92,8 +92,6 @@ def catalog(*, actor: Actor, query: CatalogQuery) -> QuerySet[RecipeVersion]:
     found = _filtered(recipe_versions_visible_to(actor), query)
     newest = found.filter(recipe=OuterRef("recipe")).order_by(F("published_at").desc(nulls_last=True), "-created_at")
     rows = with_best_gain(found.filter(pk=newest.values("pk")[:1]))
-    if query.min_gain is not None:
-        rows = rows.filter(best_gain__gte=query.min_gain)  # type: ignore[misc]  # annotated just above
     if query.q and query.sort == "newest":
         return rows.annotate(rank=SearchRank(F("search"), _search(query.q))).order_by("-rank", "recipe__name")
     key = SORTS.get(query.sort, SORTS["newest"])
@@ -153,6 +151,14 @@ def _filtered(versions: QuerySet[RecipeVersion], query: CatalogQuery) -> QuerySe
         versions = versions.filter(backend=query.backend)
     if query.state:
         versions = versions.filter(state=query.state)
+    if query.min_gain is not None:
+        gained = Evidence.objects.filter(
+            recipe_version=OuterRef("pk"),
+            plan_digest=OuterRef("plan_digest"),
+            outcome="faster",
+            speedup_low__gte=query.min_gain,
+        )
+        versions = versions.filter(Exists(gained))
     return versions
 
 

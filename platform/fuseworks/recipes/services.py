@@ -8,12 +8,15 @@ from django.contrib.postgres.search import SearchVector
 from django.db import IntegrityError, transaction
 from django.db.models import Value
 from django.utils import timezone
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy
 from packaging.version import Version
 
 from fuseworks.accounts.models import Team
 from fuseworks.accounts.permissions import PUBLISH_COMPANY, PUBLISH_RECIPE, SAVE_RECIPE, Actor, audit, require
 from fuseworks.core.errors import PlatformError
 from fuseworks.recipes.documents import fields_of, plan_digest, read, with_metadata
+from fuseworks.recipes.knowing import unknown_step
 from fuseworks.recipes.models import Evidence, Recipe, RecipeState, RecipeVersion, Visibility
 from fuseworks.recipes.selectors import reaches
 from fuseworks.results.models import RunResult
@@ -26,6 +29,8 @@ EVIDENT = {
     "replay:user:does-not-apply": "refused",
     "replay:user:precision": "refused",
     "replay:user:not-accepted": "failed",
+    "optimizing:user:unknown-pass": "failed",
+    "optimizing:user:bad-options": "failed",
 }
 
 
@@ -69,10 +74,10 @@ def recipe_save_from_run(*, actor: Actor, run: Run) -> Saved:
     result = RunResult.objects.filter(run=run).first()
     document = result.document.get("recipe") if result is not None else None
     if result is None or not document or run.purpose != "optimize":
-        reason = "it is not over yet" if not run.is_terminal else "nothing faster was found"
-        raise PlatformError(
-            "recipes:usage:no-recipe", reason=reason if run.purpose == "optimize" else f"its purpose is {run.purpose}"
-        )
+        reason = gettext_lazy("nothing faster was found") if run.is_terminal else gettext_lazy("it is not over yet")
+        if run.purpose != "optimize":
+            reason = format_lazy(gettext_lazy("its purpose is {purpose}"), purpose=run.purpose)
+        raise PlatformError("recipes:usage:no-recipe", reason=reason)
     name = read(document).metadata.name
     taken = RecipeVersion.objects.filter(recipe__team=run.team, recipe__name=name)
     saved_already = taken.filter(source_run=run).first()
@@ -140,6 +145,7 @@ def version_publish(
 ) -> RecipeVersion:
     """From now on the document never changes. Maintainers publish to their team and unit, owners to the company.
 
+    What names a pass or a backend that no worker knows is refused (`recipes.knowing`).
     `digest`: of the document that was looked at; refused when the draft was edited since. Publishing never narrows who
     may find the recipe, `visibility_change` does: so a further version of one for the company needs an owner too.
     """
@@ -150,6 +156,9 @@ def version_publish(
     _require_draft(locked)
     if digest is not None and digest != locked.digest:
         raise PlatformError("recipes:usage:edited", place="digest", **_named(locked))
+    unknown = unknown_step(locked)
+    if unknown is not None:
+        raise unknown
     recipe = Recipe.objects.select_for_update(of=("self",)).select_related("team").get(pk=locked.recipe_id)
     possible = reaches(recipe=recipe, but=locked)
     reach = visibility if visibility in possible else possible[0]
@@ -167,9 +176,11 @@ def version_publish(
 
 @transaction.atomic
 def visibility_change(*, actor: Actor, recipe: Recipe, visibility: str) -> Recipe:
+    """What is for the company only its owners narrow: others rely on it. How it stands counts, not how it was seen."""
     if visibility not in Visibility.values:
         raise PlatformError("recipes:usage:visibility", place="visibility", visibility=visibility)
-    reaches_company = Visibility.COMPANY in (visibility, recipe.visibility)  # others rely on it: to narrow it is theirs
+    recipe = Recipe.objects.select_for_update(of=("self",)).select_related("team").get(pk=recipe.pk)
+    reaches_company = Visibility.COMPANY in (visibility, recipe.visibility)
     require(actor, recipe.team, PUBLISH_COMPANY if reaches_company else PUBLISH_RECIPE)
     recipe.visibility = visibility
     recipe.save(update_fields=["visibility", "updated_at"])

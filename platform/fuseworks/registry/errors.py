@@ -25,6 +25,11 @@ catalogue(
             "{name!r} is no name of a file.",
             "Send the file's own name, with its suffix and without folders.",
         ),
+        "registry:usage:long-filename": (
+            422,
+            "The file's name has {characters} characters; it may have {limit}.",
+            "Give the file a shorter name and send it again.",
+        ),
         "registry:usage:sha256": (
             422,
             "{text!r} is no SHA-256.",

@@ -11,6 +11,8 @@ from pathlib import PurePosixPath
 from typing import BinaryIO
 
 from django.conf import settings
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
 from fuseworks.core.errors import PlatformError
 from fuseworks.registry import errors as _errors  # noqa: F401  its ids must be in the catalogue
@@ -27,14 +29,18 @@ IDS: dict[Reason, str] = {
     "wrong-suffix": "registry:user:wrong-suffix",
     "bad-zip": "registry:user:bad-zip",
 }
+MAX_NAME_CHARACTERS = 200
 # The first key of a protobuf ModelProto: its fields 1 to 8 with the wire types that they have.
 ONNX_STARTS = frozenset({0x08, 0x12, 0x1A, 0x22, 0x28, 0x32, 0x3A, 0x42})
 
 
 def clean_filename(name: str) -> str:
-    """The last part of a file's name as a person may see it. Raises PlatformError (`registry:usage:filename`)."""
+    """The last part of a file's name as a person may see it. Raises PlatformError (`registry:usage:filename`,
+    `long-filename`)."""
     last = name.replace("\\", "/").rpartition("/")[2].strip()
-    if not last or last in (".", "..") or len(last) > 200 or any(unicodedata.category(c)[0] == "C" for c in last):
+    if len(last) > MAX_NAME_CHARACTERS:
+        raise PlatformError("registry:usage:long-filename", characters=len(last), limit=MAX_NAME_CHARACTERS)
+    if not last or last in (".", "..") or any(unicodedata.category(c)[0] == "C" for c in last):
         raise PlatformError("registry:usage:filename", name=name[:80])
     return last
 
@@ -82,9 +88,9 @@ def _check_one_model(listing: Listing, filename: str) -> None:
     if len(sources) == 1 or (not sources and len(models) == 1):
         return
     text = (
-        f"it holds {len(sources) or len(models)} models"
+        format_lazy(_("it holds {count} models"), count=len(sources) or len(models))
         if sources or models
-        else f"neither a model.py nor a model.onnx is among {', '.join(names[:5])}"
+        else format_lazy(_("neither a model.py nor a model.onnx is among {names}"), names=", ".join(names[:5]))
     )
     raise PlatformError("registry:user:bad-zip-content", place=filename, text=text)
 

@@ -12,7 +12,7 @@ from fuseworks.accounts.permissions import READ, UPLOAD, Actor, teams_where
 from fuseworks.core.lookup import get_or_404
 from fuseworks.registry.models import Model, ModelVersion, Upload, Workload
 from fuseworks.results.models import RunResult
-from fuseworks.runs.models import RESULT_BODY, Purpose, Run
+from fuseworks.runs.models import RESULT_BODY, Purpose, Run, Status
 
 JUDGING = (Purpose.OPTIMIZE, Purpose.REPLAY)
 
@@ -108,6 +108,15 @@ def runs_of(*, actor: Actor, model: Model) -> QuerySet[Run]:
 def inspect_run(*, version: ModelVersion) -> Run | None:
     """The last one: an inspection may have been tried again."""
     return version.runs.filter(purpose=Purpose.INSPECT).order_by("-created_at").first()
+
+
+def runnable(versions: QuerySet[ModelVersion]) -> QuerySet[ModelVersion]:
+    """Without those that `run_create` would refuse: whose last inspection failed by the model's fault and that have no
+    workload."""
+    inspections = Run.objects.filter(version=OuterRef("pk"), purpose=Purpose.INSPECT).order_by("-created_at")
+    workloads = Workload.objects.filter(version=OuterRef("pk"))
+    told = versions.annotate(inspected=Subquery(inspections.values("status")[:1]))
+    return told.filter(Q(inspected=None) | ~Q(inspected=Status.FAILED) | Exists(workloads))
 
 
 def current_workload(*, version: ModelVersion) -> Workload | None:

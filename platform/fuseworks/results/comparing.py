@@ -91,11 +91,10 @@ def beside(runs: Sequence[Run]) -> Beside:
 
 
 def what_differs(results: Sequence[Result]) -> list[Difference]:
-    """Everything that stands in the way, with the value of each result."""
-    found: list[Difference] = []
-    if not all(_judged(one) for one in results):
-        found.append(Difference("result", [_("judged") if _judged(one) else _("nothing judged") for one in results]))
-    found += differences([_workload(one) for one in results], "workload.")
+    """Everything that stands in the way, with the value of each result: that one judged nothing, or all the rest."""
+    if not all(_judged(one) for one in results):  # what else differs is of no use to anybody then
+        return [Difference("result", [_("judged") if _judged(one) else _("nothing judged") for one in results])]
+    found = differences([_workload(one) for one in results], "workload.")
     prints = [one.conditions.fingerprint if one.conditions else "" for one in results]
     if len(set(prints)) > 1 or not prints[0]:
         told = differences([one.conditions.fixed if one.conditions else None for one in results], "conditions.")

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Sequence
 
 from django.db.models import QuerySet
+from django.utils.translation import gettext_lazy as _
 
 from fuseworks.accounts.permissions import Actor
 from fuseworks.core.errors import PlatformError
@@ -44,7 +45,7 @@ def run_ids(values: list[str]) -> list[uuid.UUID]:
     try:
         return [uuid.UUID(word) for word in words]
     except ValueError as error:
-        raise PlatformError("core:usage:invalid", text="runs takes ids of runs, separated by commas") from error
+        raise PlatformError("core:usage:invalid", text=_("runs takes ids of runs, separated by commas")) from error
 
 
 def runs_compared(*, actor: Actor, run_ids: Sequence[uuid.UUID]) -> list[Run]:

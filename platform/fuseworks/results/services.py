@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.utils.functional import Promise
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
+
 from fuseworks.accounts.permissions import Actor
 from fuseworks.core.errors import PlatformError
 from fuseworks.core.storage import open_stored
@@ -85,13 +89,13 @@ def measure_side_by_side(*, actor: Actor, first: Run, second: Run) -> Run:
     )
 
 
-def not_measurable(first: Run, second: Run) -> str | None:
+def not_measurable(first: Run, second: Run) -> str | Promise | None:
     """Why the two runs' versions cannot be measured side by side; None when they can."""
     if first.version_id == second.version_id:
-        return "both are of one version, which would be measured against itself"
+        return _("both are of one version, which would be measured against itself")
     if first.team_id != second.team_id:
-        return "they are of two teams, and the run would show each of them what it finds in the other's"
+        return _("they are of two teams, and the run would show each of them what it finds in the other's")
     if first.target != second.target:
-        return f"one is for {first.target}, the other for {second.target}"
+        return format_lazy(_("one is for {first}, the other for {second}"), first=first.target, second=second.target)
     gone = next((v for v in (first.version, second.version) if v.deleted_at is not None), None)
-    return f"the file of {gone} was deleted" if gone is not None else None
+    return format_lazy(_("the file of {version} was deleted"), version=str(gone)) if gone is not None else None

@@ -49,27 +49,50 @@ def as_api(
     return shown
 
 
-def as_command(run: Run, root: str, *, has_package: bool, against: ModelVersion | None) -> list[Snippet]:
+def as_command(
+    run: Run, root: str, *, has_package: bool, against: ModelVersion | None, applied: RecipeVersion | None
+) -> list[Snippet]:
     shown = [
         Snippet(_("Sign in, once"), f"fuseworks login {root.rstrip('/')}"),
         Snippet(_("Follow this run, or see how it ended"), f"fuseworks follow {run.pk}"),
     ]
     if has_package:
         shown.append(Snippet(_("The package"), f"fuseworks package {run.pk}"))
+    if run.purpose == Purpose.OPTIMIZE:
+        shown.append(Snippet(_("The same run once more"), _submitted(run)))
+    if run.purpose == Purpose.REPLAY and applied is not None:
+        again = f"fuseworks recipe apply {applied.pk} {run.version_id} --wait{_policy(run)}"
+        shown.append(Snippet(_("The same run once more"), again))
     check = getattr(run, "gate_check", None)
     if check is not None and against is not None:
-        file, limit = shlex.quote(run.version.filename), f"{check.max_latency_ratio:g}"
         # a number is one of the same model
         named = against.number if against.model_id == run.version.model_id else against.pk
-        model, budget = run.version.model, f"{float(run.policy['budget_s']):g}s"
-        asked = f"fuseworks submit {file} --wait --team {model.team.slug} --name {shlex.quote(model.name)} \\\n"
-        asked += f"  --against {named} --max-latency-ratio {limit} --budget {budget}"
-        if run.policy["max_pairs"] != Policy().max_pairs:
-            asked += f" --max-pairs {run.policy['max_pairs']}"
+        asked = f"{_submitted(run)} \\\n  --against {named} --max-latency-ratio {check.max_latency_ratio:g}"
         if run.compare_as in (CompareAs.PACKAGED, CompareAs.UPLOADED):
             asked += f" --as {run.compare_as}"
         shown.append(Snippet(_("The same gate in a pipeline"), asked))
     return shown
+
+
+def _submitted(run: Run) -> str:
+    model = run.version.model
+    asked = f"fuseworks submit {shlex.quote(run.version.filename)} --wait"
+    return f"{asked} --team {model.team.slug} --name {shlex.quote(model.name)}{_policy(run)}"
+
+
+def _policy(run: Run) -> str:
+    """The budget, and what else of the run's policy is not the command's own default."""
+    policy, usual = Policy.model_validate(run.policy), Policy()
+    asked = f" --budget {policy.budget_s:g}s"
+    if policy.max_pairs != usual.max_pairs:
+        asked += f" --max-pairs {policy.max_pairs}"
+    if policy.max_error_ratio != usual.max_error_ratio:
+        asked += f" --max-error-ratio {policy.max_error_ratio:g}"
+    if policy.precisions != usual.precisions:
+        asked += "".join(f" --precision {precision}" for precision in policy.precisions)
+    if policy.backends is not None and run.purpose == Purpose.OPTIMIZE:
+        asked += "".join(f" --backend {backend}" for backend in policy.backends)
+    return asked
 
 
 def filename(run: Run, name: str) -> str:

@@ -5,7 +5,16 @@ Those of a run's end (`runs:ours:...`, `runs:user:...`) are stored in its `probl
 
 from __future__ import annotations
 
-from fuseworks.core.errors import catalogue
+from django.utils.functional import Promise
+
+from fuseworks.core.errors import PlatformError, catalogue, english
+
+
+def wrong_field(field: str, text: str | Promise) -> PlatformError:
+    """What is wrong with one field of what was asked for. `text`: a lazy translation, or another's words."""
+    fields = {field: [english(text)]}
+    return PlatformError("runs:usage:field", place=field, extra={"fields": fields}, field=field, text=text)
+
 
 catalogue(
     {

@@ -78,6 +78,7 @@ class Run(Row):
     )
     send_after = models.DateTimeField(null=True, help_text="not sent again before: its last messages were in vain")
     cancel_requested_at = models.DateTimeField(null=True)
+    cancelled_by = models.ForeignKey(User, models.SET_NULL, null=True, related_name="+")
     started_at = models.DateTimeField(null=True, help_text="of its first attempt")
     ended_at = models.DateTimeField(null=True)
     time_limit_s = models.FloatField(help_text="of work in one attempt; waiting does not count")
@@ -107,6 +108,11 @@ class Run(Row):
     @property
     def is_terminal(self) -> bool:
         return self.status in TERMINAL
+
+    @property
+    def was_cancelled_by(self) -> User | None:
+        """Of a run that ended so: one that was asked to stop may have come to its own end first."""
+        return self.cancelled_by if self.status == Status.CANCELLED else None
 
 
 # The document and the thinned samples of a result are megabytes: what lists many runs leaves them in the database.

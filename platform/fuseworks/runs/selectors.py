@@ -18,11 +18,11 @@ from fuseworks.accounts.permissions import Actor
 from fuseworks.core.connections import let_go
 from fuseworks.core.lookup import get_or_404
 from fuseworks.registry.models import ModelVersion
-from fuseworks.runs.models import RESULT_BODY, Artifact, Attempt, AttemptState, Run, RunEvent
+from fuseworks.runs.models import RESULT_BODY, Artifact, Attempt, AttemptState, Run, RunEvent, Status
 from fuseworks.runs.services.ending import worked_s
 from optimizer.result import Stage
 
-RELATED = ("team", "version__model", "created_by", "result", "gate_check")
+RELATED = ("team", "version__model", "created_by", "cancelled_by", "result", "gate_check")
 SHOWN_EVENTS, SHOWN_ATTEMPTS = 200, 10
 EVENTS_A_PAGE = 500
 # An event's place among all of its run, over its attempts: what readers hand back as `after`.
@@ -114,7 +114,8 @@ def artifacts(*, run: Run) -> QuerySet[Artifact]:
 
 @dataclass(frozen=True)
 class StageState:
-    """One of the seven stages: `pending`, `current` or `seen` (a stage may come back)."""
+    """One of the seven stages: `pending`, `current` or `seen` (a stage may come back); the last one of a run that did
+    not succeed is `failed` or `cancelled`."""
 
     name: str
     state: str
@@ -124,9 +125,13 @@ def stages(*, run: Run) -> list[StageState]:
     kinds = RunEvent.objects.filter(run=run, attempt=run.attempt).values_list("kind", flat=True).distinct()
     seen = set(kinds)
 
+    at_last = "current"
+    if run.is_terminal:
+        at_last = {Status.SUCCEEDED: "seen", Status.CANCELLED: "cancelled"}.get(Status(run.status), "failed")
+
     def state(name: str) -> str:
-        if name == run.stage and not run.is_terminal:
-            return "current"
+        if name == run.stage:
+            return at_last
         return "seen" if name in seen else "pending"
 
     return [StageState(stage.value, state(stage.value)) for stage in Stage]
@@ -156,6 +161,11 @@ def measurements(*, run: Run) -> list[Measurement]:
 
 def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def has_its_files(*, run: Run) -> bool:
+    """Whether what it ran, or compared with, was not deleted since."""
+    return all(one is None or one.deleted_at is None for one in (run.version, run.against))
 
 
 def against_visible(*, actor: Actor, run: Run) -> ModelVersion | None:

@@ -70,6 +70,7 @@ class RunSerializer(serializers.ModelSerializer[Run]):
     status = serializers.ChoiceField(choices=Status.choices)
     stage = serializers.ChoiceField(choices=[(s.value, s.value) for s in Stage], allow_blank=True)
     created_by = serializers.SerializerMethodField()
+    summary = serializers.SerializerMethodField()
     verdict = serializers.SerializerMethodField()
     speedup = serializers.SerializerMethodField(
         help_text="baseline time / candidate time, equal settings on both sides"
@@ -104,6 +105,10 @@ class RunSerializer(serializers.ModelSerializer[Run]):
     @extend_schema_field({"type": ["string", "null"]})
     def get_created_by(self, run: Run) -> str | None:
         return run.created_by.name_in_api if run.created_by is not None else None
+
+    def get_summary(self, run: Run) -> str:
+        by = run.was_cancelled_by
+        return run.summary or (f"cancelled by {by.name_in_api}" if by is not None else "")
 
     @extend_schema_field({"type": ["string", "null"], "enum": [*[v.value for v in Verdict], None]})
     def get_verdict(self, run: Run) -> str | None:

@@ -11,25 +11,16 @@ from typing import Any
 
 from django.contrib.auth.models import AnonymousUser
 from rest_framework import serializers
-from rest_framework.authentication import BaseAuthentication, get_authorization_header
+from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.permissions import BasePermission
 from rest_framework.views import APIView
 
-from fuseworks.accounts.authentication import SCHEME, token_sha256
+from fuseworks.accounts.authentication import bearer, token_sha256
 from fuseworks.core.errors import PlatformError
 from fuseworks.core.parsers import BoundedJSONParser
 from fuseworks.runs import scrub
 from fuseworks.runs.models import Attempt
-
-
-def bearer(request: Any) -> str | None:
-    """The token of the Authorization header; None without one of this scheme."""
-    parts = get_authorization_header(request).split()
-    if len(parts) != 2 or parts[0].lower() != SCHEME:
-        return None
-    token: str = parts[1].decode("latin-1")
-    return token
 
 
 class AttemptAuthentication(BaseAuthentication):

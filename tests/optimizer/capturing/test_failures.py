@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from optimizer.children import failures
 from optimizer.errors import FuseworksError
 from tests.optimizer.capturing.uploads import capture, line_of, module
 
@@ -201,3 +202,27 @@ def test_a_format_that_is_not_known_is_ours(tmp_path: Path) -> None:
     with pytest.raises(FuseworksError) as caught:
         capture(tmp_path / "model.bin", tmp_path, format="bin")
     assert caught.value.id == "capturing:ours:format"
+
+
+HUNGRY = "torch.empty(1 << 50)"
+
+
+@pytest.mark.parametrize("where", ["forward", "__init__", "get_inputs"])
+def test_what_the_memory_does_not_hold_is_told_as_that_and_not_as_a_failure_of_the_code(
+    where: str, tmp_path: Path
+) -> None:
+    code = {name: HUNGRY if name == where else "None" for name in ("forward", "__init__")}
+    body = f"""
+def __init__(self):
+    super().__init__()
+    {code["__init__"]}
+
+def forward(self, x):
+    {code["forward"]}
+    return x
+"""
+    path = module(tmp_path, body, inputs=f"[{HUNGRY}]" if where == "get_inputs" else "[torch.ones(2, 3)]")
+    with pytest.raises(RuntimeError) as caught:
+        capture(path, tmp_path / "s")
+    told = failures.document(caught.value)
+    assert (told["id"], told["place"]) == ("child:user:out-of-memory", f"model.py:{line_of(path, HUNGRY)}")

@@ -35,6 +35,10 @@ REWRITTEN = candidate("openvino + rewrites", "fold_batch_norm")
 ENGINE = candidate("openvino", peer=True)
 
 
+def evaluation(one: Candidate, status: EvaluationStatus, **fields: Any) -> Evaluation:
+    return Evaluation(candidate=one, status=status, **fields)
+
+
 def compared(base: str, other: str, verdict: Verdict, speedup: float = 1.2) -> Comparison:
     return Comparison(
         base=base, other=other, speedup=speedup, interval=Interval(low=speedup - 0.1, high=speedup + 0.1),
@@ -280,3 +284,24 @@ def test_a_busy_machine_is_not_held_against_the_peer(bench: Any, monkeypatch: py
     with pytest.raises(FuseworksError) as caught:
         believe_peer(bench, monkeypatch, 11.0, FuseworksError("benchmarking:ours:busy"))
     assert caught.value.id == "benchmarking:ours:busy"
+
+
+@pytest.mark.parametrize(
+    ("rewritten", "words"),
+    [
+        ([], "no rewrite applies"),
+        (
+            [evaluation(REWRITTEN, EvaluationStatus.NOT_TRIED, reason="it was not built in time")],
+            "no rewrite that applies was measured in time",
+        ),
+        (
+            [evaluation(REWRITTEN, EvaluationStatus.PASSED, screened_speedup=1.1)],
+            "no rewrite beat the engines by themselves",
+        ),
+    ],
+)
+def test_where_an_engine_leads_by_itself_it_is_told_whether_any_rewrite_was_measured(
+    bench: Any, rewritten: list[Evaluation], words: str
+) -> None:
+    bench.answer.evaluations = {e.candidate.name: e for e in [evaluation(ENGINE, EvaluationStatus.PASSED), *rewritten]}
+    assert deliver._rewrites_in_words(bench) == words

@@ -6,13 +6,17 @@ from functools import partial
 from io import StringIO
 
 import pytest
+from django.apps import apps
 from django.core.management import CommandError, call_command
 from django.test import Client
+from django.utils import translation
 
 from fuseworks.accounts import services
 from fuseworks.accounts.models import ApiToken, AuditEntry, Invitation, Membership, Team, User
 from fuseworks.accounts.permissions import Actor
 from fuseworks.core.errors import PlatformError
+from fuseworks.registry.models import ModelVersion
+from fuseworks.runs.services import run_cancel, run_create
 from tests.platform.accounts.racing import refusals_at_once
 from tests.platform.factories import (
     PASSWORD,
@@ -175,3 +179,24 @@ def test_two_owners_who_close_at_once_do_not_both_get_out() -> None:
     works = [partial(services.account_close, actor=Actor(owner), password=PASSWORD) for owner in owners]
     assert refusals_at_once(*works) == ["accounts:usage:last-owner-of"]
     assert Membership.objects.filter(team=team, role="owner").count() == 1
+
+
+def test_nothing_but_the_audit_log_still_names_her(team: Team, owner: User, version: ModelVersion) -> None:
+    zebra = make_member(team, "member", make_user("zebra@example.com", name="Zebra"))
+    waiting = run_create(actor=Actor(zebra), version=version, purpose="inspect")
+    run_cancel(actor=Actor(zebra), run=waiting)
+    ModelVersion.objects.update(uploaded_by=zebra)
+    api, client = api_for(make_token(owner)), client_for(owner)
+    assert api.get(f"/api/v1/runs/{waiting.pk}/").json()["summary"] == "cancelled by Zebra"
+    assert "Cancelled by Zebra." in client.get(f"/runs/{waiting.pk}/").content.decode()
+    services.account_close(actor=Actor(zebra), password=PASSWORD)
+    for model in apps.get_models():
+        if model._meta.label.startswith(("accounts.", "registry.", "runs.")) and model is not AuditEntry:
+            assert "zebra" not in str(list(model._default_manager.values())).lower(), model
+    chinese = {"headers": {"accept-language": "zh-hans"}}
+    told = api.get(f"/api/v1/runs/{waiting.pk}/", **chinese).json()
+    assert (told["summary"], told["created_by"]) == ("cancelled by closed account", "closed account")
+    assert api.get(f"/api/v1/versions/{version.pk}/", **chinese).json()["uploaded_by"] == "closed account"
+    page = client.get(f"/runs/{waiting.pk}/", **chinese).content.decode()
+    with translation.override("zh-hans"):
+        assert f"由 {translation.gettext('closed account')} 取消。" in page

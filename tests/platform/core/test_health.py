@@ -16,6 +16,7 @@ from fuseworks.core import health, storage
 from fuseworks.core.health import Degraded, examine
 from fuseworks.fleet.leadership import LOCK
 from fuseworks.settings import environment
+from tests.platform.runs.steps import queued, worker_row
 
 pytestmark = pytest.mark.django_db
 
@@ -47,6 +48,7 @@ def test_a_program_gets_json_with_the_version_the_time_and_each_check(client: Cl
         "dispatcher",
         "services",
         "templates",
+        "workers",
     }
     assert all(check["ok"] for check in document["checks"])
 
@@ -186,6 +188,27 @@ def test_a_dispatcher_at_work_is_seen() -> None:
         assert health.dispatcher() == "at work"
     finally:
         other.close()
+
+
+def test_a_target_with_runs_and_no_living_worker_is_named_and_pages_go_on_working(client: Client) -> None:
+    worker_row("host cpu", seen=datetime.now(UTC))
+    worker_row("dead", target="cuda:sm_90", seen=datetime.now(UTC) - timedelta(days=1))
+    queued()
+    for _ in range(2):
+        queued(target="cuda:sm_90")
+    answer = client.get("/health/?format=json")
+    (check,) = [c for c in answer.json()["checks"] if not c["ok"]]
+    assert (answer.status_code, answer.json()["status"]) == (200, "degraded")
+    assert (check["name"], check["serves"]) == ("workers", True)
+    assert check["detail"] == "runs wait and no worker is alive for cuda:sm_90 (2 waiting)"
+
+
+def test_living_workers_are_counted_by_target_and_none_is_missed_while_nothing_waits() -> None:
+    assert health.workers() == "none is alive, and nothing waits for one"
+    worker_row("a", seen=datetime.now(UTC))
+    worker_row("b", seen=datetime.now(UTC))
+    queued()
+    assert health.workers() == "alive: cpu: 2"
 
 
 def test_two_checks_of_one_name_stop_start_up() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -66,6 +67,14 @@ class TestPage:
         text = browser.get("/fleet/").content.decode()
         said = "1 run for cpu was sent three times or more, and no worker took it"
         assert (said in text) is is_told
+
+    @pytest.mark.parametrize(("seen_s_ago", "is_told"), [(10, False), (3600, True)])
+    def test_a_queue_without_a_living_worker_is_told(self, browser: Client, seen_s_ago: int, is_told: bool) -> None:
+        worker_row("host cpu", seen=timezone.now() - timedelta(seconds=seen_s_ago))
+        queued()
+        queued()
+        said = "2 runs wait for cpu, and no worker of it is alive: start one."
+        assert (said in browser.get("/fleet/").content.decode()) is is_told
 
     def test_another_teams_run_is_busy_and_no_more(self, browser: Client) -> None:
         now = timezone.now()

@@ -103,13 +103,25 @@ def test_the_place_says_what_the_run_waits_for() -> None:
     worker_row("a")
     turn = selectors.queue_place(run=run, now=NOW)
     assert turn is not None
-    assert (turn.waits_for, turn.position, turn.reason) == ("turn", 0, "Next: it waits for a worker that is free.")
+    assert (turn.waits_for, turn.position) == ("turn", 0)
+    assert turn.reason.startswith("Next: it waits for a worker that is free. An inspection that comes meanwhile")
     attempt = opened(run).attempt
     sent = selectors.queue_place(run=run, now=NOW)
     assert sent is not None and sent.waits_for == "claim"
     attempt_claim(attempt=attempt, worker="a", now=NOW)
     run.refresh_from_db()
     assert selectors.queue_place(run=run, now=NOW) is None
+
+
+def test_an_inspection_that_comes_later_goes_first_and_the_reason_told_so() -> None:
+    worker_row("a")
+    first, second = queued(), queued()
+    before = selectors.queue_place(run=second, now=NOW)
+    assert before is not None and before.position == 1
+    assert before.reason.startswith("1 run is before it. Inspections go first, then business units take turns")
+    queued(purpose="inspect")
+    places = [selectors.queue_place(run=run, now=NOW) for run in (first, second)]
+    assert [place.position for place in places if place is not None] == [1, 2]
 
 
 def test_a_run_that_no_worker_takes_up_says_so_and_is_not_sent_for_a_while() -> None:

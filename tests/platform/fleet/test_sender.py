@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import signal
+import time
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +18,7 @@ from pydantic import HttpUrl, SecretStr
 
 from fuseworks.embedded.valkey import free_port
 from fuseworks.fleet.sender import Broker, BrokerDown
-from workers.messages import RunMessage, queue_of
+from workers.messages import TRANSPORT, RunMessage, queue_of
 
 TARGET = "cuda:sm_90"
 MESSAGE = RunMessage(
@@ -90,4 +92,22 @@ def test_a_broker_that_was_restarted_is_found_again(tmp_path: Any) -> None:
         assert client.llen(queue_of(TARGET)) == 2
         client.close()
     finally:
+        valkey.stop()
+
+
+def test_a_broker_that_takes_the_connection_and_answers_nothing_is_down_within_seconds(tmp_path: Any) -> None:
+    from fuseworks.embedded.valkey import Valkey
+
+    valkey = Valkey(tmp_path / "valkey")
+    valkey.start()
+    assert valkey.process is not None
+    try:
+        valkey.process.send_signal(signal.SIGSTOP)
+        began = time.monotonic()
+        with pytest.raises(BrokerDown):
+            Broker(valkey.url).send(MESSAGE, TARGET)
+        # the reaper of the same thread promises a pass a second; the workers' own patience is half a minute
+        assert time.monotonic() - began < TRANSPORT["socket_timeout"] / 2
+    finally:
+        valkey.process.send_signal(signal.SIGCONT)
         valkey.stop()

@@ -41,6 +41,11 @@ def test_a_worker_says_hello_lives_and_says_goodbye(worker: APIClient) -> None:
     assert row.stopped_at is not None
 
 
+def test_however_noisy_a_host_was_its_worker_is_known(worker: APIClient) -> None:
+    answer = worker.post("/api/v1/worker/hello/", {**HELLO, "noise_floor": 16771.3})
+    assert (answer.status_code, Worker.objects.get().noise_floor) == (200, 16771.3)
+
+
 def test_who_was_not_heard_of_or_said_goodbye_must_say_hello(worker: APIClient) -> None:
     for path in ("alive", "goodbye"):
         answer = worker.post(f"/api/v1/worker/{path}/", {"name": "nobody"})

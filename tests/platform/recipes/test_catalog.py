@@ -35,6 +35,23 @@ def publish(team, visibility: str, **changes) -> RecipeVersion:
     return services.version_publish(actor=owner, recipe_version=version, visibility=visibility)
 
 
+def shown(team, version: RecipeVersion, outcome: str, low: float) -> None:
+    """Evidence of this outcome, whose interval begins at `low`."""
+    run = factories.make_run(factories.make_version(factories.make_model(team)), purpose="replay", status="succeeded")
+    Evidence.objects.create(
+        recipe_version=version,
+        plan_digest=version.plan_digest,
+        run=run,
+        model_version=run.version,
+        family="ranking",
+        outcome=outcome,
+        speedup=low + 0.1,
+        speedup_low=low,
+        speedup_high=low + 0.2,
+        target="cpu",
+    )
+
+
 def names(actor: Actor, **query) -> list[str]:
     return [v.recipe.name for v in selectors.catalog(actor=actor, query=CatalogQuery(**query))]
 
@@ -116,26 +133,33 @@ def test_gain_is_the_best_lower_bound_of_a_faster_outcome(units):
     version = publish(units["ranking"], "company", name="a")
     publish(units["ranking"], "company", name="b", summary="no evidence")
     for outcome, low in (("faster", 1.3), ("faster", 1.7), ("same", 5.0)):
-        run = factories.make_run(
-            factories.make_version(factories.make_model(units["ranking"])), purpose="replay", status="succeeded"
-        )
-        Evidence.objects.create(
-            recipe_version=version,
-            plan_digest=version.plan_digest,
-            run=run,
-            model_version=run.version,
-            family="ranking",
-            outcome=outcome,
-            speedup=low + 0.1,
-            speedup_low=low,
-            speedup_high=low + 0.2,
-            target="cpu",
-        )
+        shown(units["ranking"], version, outcome, low)
     actor = Actor(factories.make_member(units["search"], "viewer"))
     (best, none) = selectors.catalog(actor=actor, query=CatalogQuery(sort="gain"))
     assert (best.best_gain, none.best_gain) == (1.7, None)
     assert names(actor, min_gain=1.7) == ["a"]
     assert names(actor, min_gain=1.71) == []
+
+
+def test_a_gain_asked_for_counts_in_the_other_facets_too(units):
+    shown(units["ranking"], publish(units["ranking"], "company", name="a"), "faster", 1.3)
+    publish(units["search"], "company", name="b", steps=[{"backend": "openvino"}])
+    facets = selectors.facets(
+        actor=Actor(factories.make_member(units["search"], "viewer")), query=CatalogQuery(min_gain=1.2)
+    )
+    assert (facets["backend"], facets["unit"]) == ([("aot_inductor", 1)], [("advertising", 1)])
+
+
+def test_a_newer_version_without_evidence_does_not_hide_one_that_gained(units):
+    first = publish(units["ranking"], "company", name="a")
+    shown(units["ranking"], first, "faster", 1.3)
+    publish(units["ranking"], "company", name="a", version="1.1.0", steps=[{"backend": "openvino"}])
+    actor = Actor(factories.make_member(units["search"], "viewer"))
+    found = {
+        gain: [str(v.version) for v in selectors.catalog(actor=actor, query=CatalogQuery(min_gain=gain))]
+        for gain in (None, 1.2)
+    }
+    assert found == {None: ["1.1.0"], 1.2: ["1.0.0"]}
 
 
 def test_the_page_keeps_the_search_in_its_address(units):

@@ -57,6 +57,8 @@ def test_each_verdict_is_kept(replay, published, verdict: Verdict):
         ("replay:user:does-not-apply", "refused"),
         ("replay:user:precision", "refused"),
         ("replay:user:not-accepted", "failed"),
+        ("optimizing:user:unknown-pass", "failed"),
+        ("optimizing:user:bad-options", "failed"),
     ],
 )
 def test_a_refusal_and_a_failure_are_evidence_too(replay, id_: str, outcome: str):

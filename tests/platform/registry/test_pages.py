@@ -193,7 +193,7 @@ def test_the_form_starts_a_run_with_its_policy(client: Client, version: ModelVer
         "run-budget_s": "90.5",
         "run-precisions": ["float32", "bfloat16"],
         "run-max_pairs": "12",
-        "run-backends": ["openvino"],
+        "run-backends": ["tensorrt"],
     }
     started = client.post(f"/versions/{version.pk}/optimize/", form)
     run = Run.objects.get()
@@ -204,7 +204,7 @@ def test_the_form_starts_a_run_with_its_policy(client: Client, version: ModelVer
         90.5,
         ["float32", "bfloat16"],
         12,
-        ["openvino"],
+        ["tensorrt"],
     )
 
 

@@ -108,6 +108,32 @@ def test_the_page_offers_to_delete_the_packages_and_heeds_the_answer() -> None:
         assert is_stored(package.storage_key) is stays
 
 
+def test_the_page_says_which_runs_need_the_file_and_offers_no_button_then() -> None:
+    version = factories.make_version(factories.make_model(factories.make_team()), b"x")
+    later = factories.make_version(version.model)
+    browser = factories.client_for(factories.make_member(version.model.team, "maintainer"))
+    runs = [factories.make_run(version), factories.make_run(later, purpose="compare", against=version)]
+    address = f"/versions/{version.pk}/delete/"
+    page = browser.get(address).content.decode()
+    assert "2 runs that are not over still need this file." in page
+    assert "Yes, delete the file" not in page and "<form" not in page.split("<main")[1]
+    Run.objects.filter(pk__in=[run.pk for run in runs]).update(status="failed", ended_at=timezone.now())
+    page = browser.get(address).content.decode()
+    assert "still need" not in page and "Yes, delete the file" in page
+
+
+def test_a_run_whose_file_is_gone_is_not_offered_once_more() -> None:
+    version = factories.make_version(factories.make_model(factories.make_team()), b"x")
+    later = factories.make_version(version.model)
+    run = factories.make_run(version, status="failed")
+    compared = factories.make_run(later, purpose="compare", against=version, status="failed")
+    browser = factories.client_for(factories.make_member(version.model.team))
+    pages = [f"/runs/{one.pk}/" for one in (run, compared)]
+    assert all("Run again" in browser.get(page).content.decode() for page in pages)
+    version_delete(actor=maintainer(version), version=version)
+    assert not any("Run again" in browser.get(page).content.decode() for page in pages)
+
+
 def test_the_api_deletes_packages_unless_told_to_keep_them() -> None:
     model = factories.make_model(factories.make_team())
     api = factories.api_for(factories.make_member(model.team, "maintainer"))

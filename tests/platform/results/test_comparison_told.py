@@ -3,10 +3,12 @@ back."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
+from fuseworks.core import figures
 from fuseworks.runs.models import Run
 from tests.platform.results.support import document, finished_run
 from tests.platform.results.test_comparison_page import address, reader, text
@@ -75,3 +77,18 @@ def test_a_profile_of_a_busy_moment_is_marked(run, unprofiled_ms, disturbed):
     page = text(reader(run), address(run))
     assert "These times are of another process at another moment: judged was a median of 11.8 ms." in page
     assert ("Taken under disturbance" in page) is disturbed
+
+
+def test_what_cannot_be_told_is_the_headline_and_its_figure_is_no_larger_than_its_interval():
+    run = undecided()
+    page = reader(run).get(address(run)).content.decode()
+    first = page.partition('aria-labelledby="headline-equal_settings"')[2].partition("</section>")[0]
+    assert re.findall(r'<p class="headline mb-1">([^<]*)</p>', first) == ["cannot tell"]
+    figure = figures.speedup(run.result.speedup)
+    assert figure in first.partition("headline mb-1")[2].partition("</p>")[2]
+
+
+def test_what_can_be_told_has_its_figure_as_the_headline(run):
+    page = reader(run).get(address(run)).content.decode()
+    first = page.partition('aria-labelledby="headline-equal_settings"')[2].partition("</section>")[0]
+    assert re.findall(r'<p class="headline mb-1">([^<]*)</p>', first) == [figures.speedup(run.result.speedup)]

@@ -281,7 +281,8 @@ def test_the_queue_says_how_many_are_before(api: Any, team: Team, version: Model
         "workers": 1,
         "waits_for": "turn",
         "reason": "1 run is before it. "
-        "Business units take turns: it may grow when a unit with fewer runs at work asks for one.",
+        "Inspections go first, then business units take turns: it may grow when an inspection comes, or when a unit "
+        "with fewer runs at work asks for one.",
     }
     opened(first, now)
     assert api.get(f"/api/v1/runs/{first.pk}/").json()["queue"]["waits_for"] == "claim"

@@ -16,7 +16,7 @@ from fuseworks.runs.models import AttemptState, Run
 from fuseworks.runs.services import run_cancel, run_create, run_retry
 from optimizer.spec import Policy
 from tests.platform import factories
-from tests.platform.runs.steps import claimed, opened
+from tests.platform.runs.steps import claimed, opened, worker_row
 
 pytestmark = pytest.mark.django_db
 
@@ -92,6 +92,25 @@ def test_a_nul_in_a_policy_does_no_harm(actor: Actor, version: ModelVersion) -> 
     assert run.policy["backends"] == ["openvino"]
 
 
+def test_a_backend_that_no_worker_of_the_target_knows_is_refused_where_any_told_its_own(
+    actor: Actor, version: ModelVersion
+) -> None:
+    asked: dict[str, Any] = {"actor": actor, "version": version, "purpose": "optimize"}
+    worker_row("gpu", target="cuda:sm_90", manifest={"backends": [{"name": "nope"}]})
+    assert run_create(**asked, policy={"backends": ["nope"]}).status == "queued"
+    worker_row("cpu", manifest={"backends": [{"name": "openvino", "unavailable": "not installed"}, {"name": "eager"}]})
+    with pytest.raises(PlatformError) as caught:
+        run_create(**asked, policy={"backends": ["eager", "openvin"]})
+    assert (caught.value.id, caught.value.place) == ("runs:usage:field", "policy.backends")
+    assert "no worker of cpu knows a backend called openvin; there are: openvino" in caught.value.message
+    assert run_create(**asked, policy={"backends": ["openvino"]}).status == "queued"
+
+
+def test_a_version_may_be_compared_with_itself(actor: Actor, version: ModelVersion) -> None:
+    """What a pipeline asks whose model did not change."""
+    assert run_create(actor=actor, version=version, purpose="compare", against=version).against == version
+
+
 @pytest.mark.parametrize("target", ["gpu", "cpu ", "cuda:sm_9x0", "", "cpu\n"])
 def test_a_target_that_is_none_is_refused(actor: Actor, version: ModelVersion, target: str) -> None:
     assert refused(actor=actor, version=version, purpose="optimize", target=target).place == "target"
@@ -111,7 +130,8 @@ def test_what_belongs_to_another_purpose_is_refused(team: Team, actor: Actor, ve
 
 @pytest.mark.parametrize("ratio", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_gates_limit_is_a_positive_number(actor: Actor, version: ModelVersion, ratio: float) -> None:
-    error = refused(actor=actor, version=version, purpose="compare", against=version, max_latency_ratio=ratio)
+    before = factories.make_version(version.model)
+    error = refused(actor=actor, version=version, purpose="compare", against=before, max_latency_ratio=ratio)
     assert error.place == "max_latency_ratio"
 
 
@@ -168,7 +188,7 @@ def test_a_queued_run_is_cancelled_at_once_with_the_message_that_is_on_its_way(
     run = run_create(actor=actor, version=version, purpose="optimize")
     attempt = opened(run).attempt
     cancelled = run_cancel(actor=actor, run=run)
-    assert (cancelled.status, cancelled.summary) == ("cancelled", f"cancelled by {actor.user}")
+    assert (cancelled.status, cancelled.cancelled_by, cancelled.summary) == ("cancelled", actor.user, "")
     attempt.refresh_from_db()
     assert attempt.state == AttemptState.ENDED
     assert AuditEntry.objects.filter(action="run.cancel", object_id=run.pk).count() == 1
@@ -178,10 +198,10 @@ def test_a_running_run_is_asked_to_stop_once(actor: Actor, version: ModelVersion
     run = run_create(actor=actor, version=version, purpose="optimize")
     claimed(run)
     first = run_cancel(actor=actor, run=run)
-    assert first.status == "running"
+    assert (first.status, first.cancelled_by, first.was_cancelled_by) == ("running", actor.user, None)
     assert first.cancel_requested_at is not None
-    again = run_cancel(actor=actor, run=run)
-    assert again.cancel_requested_at == first.cancel_requested_at
+    again = run_cancel(actor=Actor(factories.make_member(run.team)), run=run)
+    assert (again.cancel_requested_at, again.cancelled_by) == (first.cancel_requested_at, actor.user)
     assert AuditEntry.objects.filter(action="run.cancel").count() == 1
 
 

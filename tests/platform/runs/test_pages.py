@@ -16,7 +16,7 @@ from fuseworks.registry.models import ModelVersion
 from fuseworks.runs.models import Artifact, Run
 from fuseworks.runs.services import attempt_give_up, events_append, run_finish
 from tests.platform import factories
-from tests.platform.runs.steps import at, claimed, event, worker_row
+from tests.platform.runs.steps import NOW, at, claimed, event, worker_row
 
 pytestmark = pytest.mark.django_db
 
@@ -107,11 +107,25 @@ def test_a_run_at_work_shows_stages_measurements_and_its_log(browser: Client, ve
     assert 'data-stage="benchmarking" data-state="current"' in text
     assert 'data-stage="verifying" data-state="pending"' in text
     assert "4.20 ms" in text and "1.50×" in text and "(3/9)" in text
-    assert "in its first screening, no verdict" in text
+    assert "in its last screening, no verdict" in text
     assert "Median, first screening" in text and "Speedup, last screening" in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text and "<script>alert" not in text
     assert "Traceback &lt;b&gt;" in text
     assert not re.search(r"\bstyle=|\bon[a-z]+=\"", text)
+
+
+def test_the_best_so_far_is_the_first_of_the_table_below_it(browser: Client, version: ModelVersion) -> None:
+    run = factories.make_run(version)
+
+    def screened(name: str, speedup: float, **data: Any) -> dict[str, Any]:
+        return event("benchmarking", name, candidate=name, data={"speedup": speedup, **data})
+
+    alone = {"name": "openvino", "speedup": 26.71}
+    first = screened("openvino", 26.71, median_ms=1.0, best=alone)
+    together = [screened("openvino", 6.55), screened("inductor", 4.0)]
+    events_append(attempt=claimed(run), first=0, events=[first, *together])
+    text = shown(browser, f"/runs/{run.pk}/live/")
+    assert "openvino 6.55× <span" in text and "26.71" not in text
 
 
 def test_the_live_part_stops_asking_when_the_run_is_over(browser: Client, version: ModelVersion) -> None:
@@ -204,6 +218,29 @@ def test_attempts_are_told_when_there_was_more_than_one(browser: Client, version
     assert "no room on the disk" in shown(browser, f"/runs/{run.pk}/live/")
 
 
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [
+        ("succeeded", "seen"),
+        ("failed", "failed"),
+        ("errored", "failed"),
+        ("timed_out", "failed"),
+        ("cancelled", "cancelled"),
+    ],
+)
+def test_the_last_stage_of_a_run_that_did_not_succeed_has_no_tick(
+    browser: Client, version: ModelVersion, status: str, state: str
+) -> None:
+    run = factories.make_run(version)
+    attempt = claimed(run)
+    events_append(attempt=attempt, first=0, events=[event("capturing"), event("compiling")])
+    Run.objects.filter(pk=run.pk).update(status=status, ended_at=NOW)
+    text = shown(browser, f"/runs/{run.pk}/")
+    assert 'data-stage="capturing" data-state="seen"' in text
+    assert f'data-stage="compiling" data-state="{state}"' in text
+    assert text.count("✓ ") == (2 if state == "seen" else 1)
+
+
 def test_cancelling_and_repeating_by_buttons(browser: Client, version: ModelVersion) -> None:
     run = factories.make_run(version)
     answer = browser.post(f"/runs/{run.pk}/cancel/", follow=True)
@@ -217,6 +254,9 @@ def test_cancelling_and_repeating_by_buttons(browser: Client, version: ModelVers
     answer = browser.post(f"/runs/{again.pk}/cancel/", follow=True)
     assert "The worker was asked to stop." in text_of(answer)
     assert "Stopping…" in text_of(answer)
+    Run.objects.filter(pk=again.pk).update(status="cancelled", ended_at=NOW)
+    for address in (f"/runs/{again.pk}/", f"/runs/{again.pk}/live/"):
+        assert "The worker was asked to stop." not in text_of(browser.get(address))
 
 
 def test_what_cannot_be_done_is_an_error_page(browser: Client, version: ModelVersion) -> None:
@@ -229,7 +269,8 @@ def test_what_cannot_be_done_is_an_error_page(browser: Client, version: ModelVer
 def test_buttons_are_posts_with_a_token(version: ModelVersion, team: Team) -> None:
     run = factories.make_run(version)
     user = factories.make_member(team)
-    assert factories.client_for(user).get(f"/runs/{run.pk}/cancel/").status_code == 405
+    read = factories.client_for(user).get(f"/runs/{run.pk}/cancel/")
+    assert (read.status_code, read.headers["Location"]) == (302, f"/runs/{run.pk}/")
     strict = factories.client_for(user, enforce_csrf_checks=True)
     assert strict.post(f"/runs/{run.pk}/cancel/").status_code == 403
     run.refresh_from_db()

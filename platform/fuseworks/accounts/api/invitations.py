@@ -17,6 +17,7 @@ from fuseworks.accounts import mail, selectors, services
 from fuseworks.accounts.models import Invitation, Role
 from fuseworks.accounts.permissions import actor_of
 from fuseworks.accounts.services.invitations import MAX_EMAIL_CHARACTERS
+from fuseworks.core.bodies import Body
 from fuseworks.core.discovery import endpoint
 
 
@@ -26,7 +27,7 @@ class InvitationSerializer(serializers.ModelSerializer[Invitation]):
         fields = ("id", "email", "role", "created_at", "expires_at")
 
 
-class NewInvitationSerializer(serializers.Serializer[Any]):
+class NewInvitationSerializer(Body):
     email = serializers.EmailField(max_length=MAX_EMAIL_CHARACTERS)
     role = serializers.ChoiceField(choices=Role.choices)
 

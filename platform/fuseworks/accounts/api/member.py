@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -15,11 +14,12 @@ from fuseworks.accounts import selectors, services
 from fuseworks.accounts.api.members import MemberSerializer
 from fuseworks.accounts.models import Membership, Role
 from fuseworks.accounts.permissions import actor_of
+from fuseworks.core.bodies import Body
 from fuseworks.core.discovery import endpoint
 from fuseworks.core.lookup import get_or_404
 
 
-class NewRoleSerializer(serializers.Serializer[Any]):
+class NewRoleSerializer(Body):
     role = serializers.ChoiceField(choices=Role.choices)
 
 

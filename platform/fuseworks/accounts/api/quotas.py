@@ -15,6 +15,7 @@ from fuseworks.accounts.api.usage import UsageSerializer
 from fuseworks.accounts.models import Team
 from fuseworks.accounts.permissions import actor_of, require_operator
 from fuseworks.accounts.sizes import MOST_BYTES
+from fuseworks.core.bodies import Body
 from fuseworks.core.discovery import endpoint
 from fuseworks.core.lookup import get_or_404
 from fuseworks.registry.usage import Usage, usage, usages
@@ -27,7 +28,7 @@ class QuotaSerializer(serializers.Serializer[Any]):
     usage = UsageSerializer()
 
 
-class NewQuotaSerializer(serializers.Serializer[Any]):
+class NewQuotaSerializer(Body):
     quota_bytes = serializers.IntegerField(
         min_value=0, max_value=MOST_BYTES, allow_null=True, help_text="null: the site's default"
     )

@@ -15,6 +15,7 @@ from fuseworks.accounts.api.teams import TeamSerializer
 from fuseworks.accounts.api.usage import UsageSerializer
 from fuseworks.accounts.models import Role, Team
 from fuseworks.accounts.permissions import Actor, actor_of
+from fuseworks.core.bodies import Body
 from fuseworks.core.discovery import endpoint
 from fuseworks.registry.usage import usage
 
@@ -35,7 +36,7 @@ class TeamDetailSerializer(TeamSerializer):
         return UsageSerializer(usage(team=team)).data
 
 
-class NewNameSerializer(serializers.Serializer[Any]):
+class NewNameSerializer(Body):
     name = serializers.CharField(max_length=80)
 
 

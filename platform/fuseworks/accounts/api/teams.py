@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from fuseworks.accounts import selectors, services
 from fuseworks.accounts.models import Team
 from fuseworks.accounts.permissions import actor_of
+from fuseworks.core.bodies import Body
 from fuseworks.core.discovery import endpoint
 from fuseworks.core.lookup import get_or_404
 
@@ -26,7 +27,7 @@ class TeamSerializer(serializers.ModelSerializer[Team]):
         fields = ("id", "slug", "name", "business_unit", "created_at")
 
 
-class NewTeamSerializer(serializers.Serializer[Any]):
+class NewTeamSerializer(Body):
     name = serializers.CharField(max_length=80)
     business_unit = serializers.SlugField(help_text="its slug")
 

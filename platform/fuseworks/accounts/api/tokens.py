@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from fuseworks.accounts import selectors, services
 from fuseworks.accounts.models import ApiToken, Scope
 from fuseworks.accounts.permissions import actor_of
+from fuseworks.core.bodies import Body
 from fuseworks.core.discovery import endpoint
 from fuseworks.core.errors import PlatformError
 
@@ -27,7 +28,7 @@ class TokenSerializer(serializers.ModelSerializer[ApiToken]):
         fields = ("id", "name", "prefix", "team", "scopes", "created_at", "expires_at", "last_used_at")
 
 
-class NewTokenSerializer(serializers.Serializer[Any]):
+class NewTokenSerializer(Body):
     name = serializers.CharField(max_length=80)
     team = serializers.SlugField(allow_null=True, default=None, help_text="its slug; null: all your teams")
     scopes = serializers.ListField(child=serializers.ChoiceField(choices=Scope.choices), allow_empty=False)

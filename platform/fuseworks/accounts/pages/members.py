@@ -27,7 +27,7 @@ def change_role(request: HttpRequest, slug: str, member_id: uuid.UUID) -> HttpRe
     membership = _membership(actor, slug, member_id)
     form = RoleForm(request.POST)
     if not form.is_valid():
-        raise PlatformError("core:usage:invalid", text="role: not one of the roles")
+        raise PlatformError("core:usage:invalid", text=_("role: not one of the roles"))
     with as_message(request):
         membership = services.member_role_change(actor=actor, membership=membership, role=form.cleaned_data["role"])
         told = {"name": str(membership.user), "role": membership.get_role_display()}

@@ -3,7 +3,7 @@
 {{ result.baseline_ms|ms }}  {{ version.size_bytes|bytes_ }}  {{ result.speedup|speedup }}  {{ floor|percent }}
 {{ run.worked_s|seconds }}   {% interval low high %}  {% status_badge run.status %}  {% verdict_badge verdict %}
 {% ago run.created_at %}     {% digest version.sha256 %}  {{ run.stage|stage }}  {{ run.purpose|purpose }}
-{{ run.compared_as|compared_as }}
+{{ run.compared_as|compared_as }}  {{ one.verdict|verdict }}
 {{ run.problem|message_of }}  {{ error|remedy_of }}
 """
 
@@ -26,6 +26,7 @@ register.filter("speedup", figures.speedup)
 register.filter("percent", figures.percent)
 register.filter("seconds", figures.duration)
 register.filter("status", badges.status)
+register.filter("verdict", badges.verdict)
 register.filter("stage", badges.stage)
 register.filter("purpose", badges.purpose)
 register.filter("compared_as", badges.compared_as)

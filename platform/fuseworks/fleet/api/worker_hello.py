@@ -20,7 +20,7 @@ class HelloBody(NameBody):
     host = serializers.CharField(max_length=200)
     target = serializers.RegexField(f"^(?:{TARGET.pattern})$", max_length=40)
     manifest = serializers.DictField()
-    noise_floor = serializers.FloatField(required=False, allow_null=True, min_value=0, max_value=100)
+    noise_floor = serializers.FloatField(required=False, allow_null=True, min_value=0)
     noise_floor_conditions = serializers.DictField(required=False)
 
     def validate_noise_floor(self, value: float | None) -> float | None:

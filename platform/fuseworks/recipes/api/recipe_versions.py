@@ -174,7 +174,11 @@ class EvidenceList(generics.GenericAPIView[Any]):
     filter_backends = ()
 
     @extend_schema(
-        parameters=[OpenApiParameter("outcome", str, description="faster, slower, same, cannot_tell, refused, failed")],
+        parameters=[
+            OpenApiParameter(
+                "outcome", str, description="faster, slower, same, cannot_tell, not_accepted, refused, failed"
+            )
+        ],
         responses=EvidenceSerializer(many=True),
     )
     def get(self, request: Any, version_id: Any) -> Response:

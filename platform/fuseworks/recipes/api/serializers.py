@@ -8,6 +8,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from fuseworks.core.bodies import Body
 from fuseworks.recipes.models import RecipeState, RecipeVersion, Visibility
 from fuseworks.recipes.selectors import recipe_versions_visible_to
 from fuseworks.runs.serializers import PolicyField
@@ -108,16 +109,16 @@ class EvidenceSerializer(serializers.Serializer[Any]):
         return row.model_name or None
 
 
-class SaveSerializer(serializers.Serializer[Any]):
+class SaveSerializer(Body):
     team = serializers.SlugField(help_text="the team that the draft belongs to")
     document = serializers.JSONField(help_text="the recipe: an object, or its YAML as one string")
 
 
-class DocumentSerializer(serializers.Serializer[Any]):
+class DocumentSerializer(Body):
     document = serializers.JSONField(help_text="the recipe: an object, or its YAML as one string")
 
 
-class VisibilitySerializer(serializers.Serializer[Any]):
+class VisibilitySerializer(Body):
     visibility = serializers.ChoiceField(choices=Visibility.choices)
 
 
@@ -127,15 +128,15 @@ class PublishSerializer(VisibilitySerializer):
     )
 
 
-class DeprecateSerializer(serializers.Serializer[Any]):
+class DeprecateSerializer(Body):
     reason = serializers.CharField(max_length=500)
 
 
-class DeriveSerializer(serializers.Serializer[Any]):
+class DeriveSerializer(Body):
     team = serializers.SlugField()
 
 
-class ApplySerializer(serializers.Serializer[Any]):
+class ApplySerializer(Body):
     version = serializers.UUIDField(help_text="the model version that it is applied to")
     target = serializers.CharField(
         max_length=40, required=False, help_text="default: the one that workers serve, of the recipe's kind"

@@ -26,6 +26,7 @@ from fuseworks.core.errors import PlatformError
 from fuseworks.core.lookup import get_or_404
 from fuseworks.recipes import selectors
 from fuseworks.recipes.documents import yaml_of
+from fuseworks.recipes.knowing import unknown_step
 from fuseworks.recipes.models import Recipe, RecipeState, RecipeVersion, Visibility
 from fuseworks.recipes.pages.recipe_publishing import audience
 from fuseworks.runs.models import Run
@@ -54,6 +55,7 @@ def recipe(request: HttpRequest, recipe_id: uuid.UUID) -> HttpResponse:
             "shown": shown,
             "versions": versions,
             "yaml": yaml_of(shown),
+            "unknown": unknown_step(shown),
             "evidence": selectors.as_seen_by(actor, page.object_list),
             "page": page,
             "derived_from": visible.filter(derived=shown).first(),

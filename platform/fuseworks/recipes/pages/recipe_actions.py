@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods, require_POST
 
 from fuseworks.accounts.permissions import READ, SAVE_RECIPE, actor_of, require, teams_where
+from fuseworks.accounts.telling import HERE
 from fuseworks.core.discovery import page
 from fuseworks.core.errors import PlatformError
 from fuseworks.core.lookup import get_or_404
@@ -68,9 +69,11 @@ def recipe_new(request: HttpRequest) -> HttpResponse:
         try:
             return show(services.recipe_save(actor=actor, team=team, document=text))
         except PlatformError as refused:
+            if refused.status not in HERE:
+                raise
             error = refused
     shown = {"text": text, "error": error, "teams": teams, "team": request.POST.get("team", "")}
-    return render(request, "recipes/edit.html", shown, status=422 if error else 200)
+    return render(request, "recipes/edit.html", shown, status=error.status if error else 200)
 
 
 @page("recipe-versions/<uuid:version_id>/edit/", title=_("Edit recipe"), name="recipe_edit")
@@ -83,12 +86,14 @@ def recipe_edit(request: HttpRequest, version_id: uuid.UUID) -> HttpResponse:
         try:
             edited = services.draft_edit(actor=actor_of(request), recipe_version=version, document=text)
         except PlatformError as refused:
+            if refused.status not in HERE:
+                raise
             error = refused
         else:
             messages.success(request, gettext("Saved."))
             return show(edited)
     shown = {"text": text, "error": error, "version": version}
-    return render(request, "recipes/edit.html", shown, status=422 if error else 200)
+    return render(request, "recipes/edit.html", shown, status=error.status if error else 200)
 
 
 @page("recipe-versions/<uuid:version_id>/derive/", title=_("Derive"), name="recipe_derive")

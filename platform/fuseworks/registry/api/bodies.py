@@ -12,6 +12,7 @@ import binascii
 from typing import Any
 
 from fuseworks.core.errors import PlatformError
+from fuseworks.core.numbers import whole_number
 from fuseworks.registry.incoming import Readable
 
 
@@ -24,17 +25,17 @@ def body_of(request: Any) -> Readable:
 def body_length(request: Any) -> int:
     """0 without a body. Raises PlatformError (`registry:usage:length-required`) for one that comes in chunks: servers
     hand such a body on as none at all (WSGI) or as whatever came (ASGI)."""
-    length = request.META.get("CONTENT_LENGTH") or "0"
-    if "Transfer-Encoding" in request.headers or not length.isdecimal():
+    length = whole_number(request.META.get("CONTENT_LENGTH") or "0")
+    if "Transfer-Encoding" in request.headers or length is None:
         raise PlatformError("registry:usage:length-required")
-    return int(length)
+    return length
 
 
 def offset_header(request: Any) -> int:
-    value = request.headers.get("Upload-Offset", "")
-    if not value.isdecimal():
+    offset = whole_number(request.headers.get("Upload-Offset", ""))
+    if offset is None:
         raise PlatformError("core:usage:invalid", place="Upload-Offset", text="the header Upload-Offset is a number")
-    return int(value)
+    return offset
 
 
 def checksum_header(request: Any) -> bytes | None:

@@ -11,6 +11,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from fuseworks.accounts.permissions import Actor, actor_of
+from fuseworks.core.bodies import Body
 from fuseworks.core.discovery import endpoint
 from fuseworks.core.lookup import get_or_404
 from fuseworks.registry import selectors
@@ -19,7 +20,7 @@ from fuseworks.registry.models import Family
 from fuseworks.registry.services import model_update
 
 
-class ModelChangeSerializer(serializers.Serializer[Any]):
+class ModelChangeSerializer(Body):
     name = serializers.CharField(max_length=80, required=False)
     description = serializers.CharField(max_length=4000, required=False, allow_blank=True)
     family = serializers.ChoiceField(choices=Family.choices, required=False)

@@ -10,6 +10,7 @@ from rest_framework import generics, serializers, status
 from rest_framework.response import Response
 
 from fuseworks.accounts.permissions import actor_of
+from fuseworks.core.bodies import Body
 from fuseworks.core.discovery import endpoint
 from fuseworks.registry import selectors
 from fuseworks.registry.api.serializers import ModelSerializer
@@ -31,7 +32,7 @@ class ModelFilter(django_filters.FilterSet):
         return selectors.search(models, value)
 
 
-class NewModelSerializer(serializers.Serializer[Any]):
+class NewModelSerializer(Body):
     team = serializers.SlugField(help_text="slug of the team")
     name = serializers.CharField(max_length=80)
     description = serializers.CharField(max_length=4000, required=False, allow_blank=True, default="")

@@ -79,7 +79,7 @@ class VersionSerializer(serializers.ModelSerializer[ModelVersion]):
         )
 
     def get_uploaded_by(self, version: ModelVersion) -> str | None:
-        return str(version.uploaded_by) if version.uploaded_by is not None else None
+        return version.uploaded_by.name_in_api if version.uploaded_by is not None else None
 
     def get_page(self, version: ModelVersion) -> str:
         return _absolute(self, reverse("version", args=[version.pk]))

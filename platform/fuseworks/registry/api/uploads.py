@@ -11,6 +11,7 @@ from rest_framework.response import Response
 
 from fuseworks.accounts.idempotency import KEY, answers, once
 from fuseworks.accounts.permissions import actor_of
+from fuseworks.core.bodies import Body
 from fuseworks.core.discovery import endpoint
 from fuseworks.registry import selectors
 from fuseworks.registry.api.serializers import UploadSerializer
@@ -18,7 +19,7 @@ from fuseworks.registry.models import Upload
 from fuseworks.registry.services import upload_begin
 
 
-class NewUploadSerializer(serializers.Serializer[Any]):
+class NewUploadSerializer(Body):
     """`model`, or `team` and `model_name`: a model of that name is made when the team has none."""
 
     team = serializers.SlugField(required=False, help_text="slug of the team; may be left out with `model`")

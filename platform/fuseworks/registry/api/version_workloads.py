@@ -10,6 +10,7 @@ from rest_framework import generics, serializers, status
 from rest_framework.response import Response
 
 from fuseworks.accounts.permissions import actor_of
+from fuseworks.core.bodies import Body
 from fuseworks.core.discovery import endpoint
 from fuseworks.registry import selectors
 from fuseworks.registry.api.serializers import WorkloadSerializer
@@ -17,7 +18,7 @@ from fuseworks.registry.models import ModelVersion, Workload
 from fuseworks.registry.services import workload_save
 
 
-class NewWorkloadSerializer(serializers.Serializer[Any]):
+class NewWorkloadSerializer(Body):
     document = serializers.JSONField(help_text="optimizer.spec.Workload")
     based_on = serializers.IntegerField(
         required=False, min_value=0, help_text="the revision that you saw (0: none); refused when there is a newer one"

@@ -17,6 +17,7 @@ from django.views.decorators.http import require_http_methods
 from fuseworks.accounts.permissions import Actor, actor_of
 from fuseworks.core.discovery import page
 from fuseworks.core.errors import PlatformError
+from fuseworks.core.numbers import whole_number
 from fuseworks.core.telling import sentence_of
 from fuseworks.registry import selectors
 from fuseworks.registry.forms import UploadForm
@@ -34,8 +35,7 @@ FORM_BYTES = 1 << 20
 @require_http_methods(["GET", "HEAD", "POST"])
 def upload_new(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
-        announced = request.META.get("CONTENT_LENGTH") or ""
-        size_bytes = int(announced) if announced.isdecimal() else 0
+        size_bytes = whole_number(request.META.get("CONTENT_LENGTH") or "") or 0
         if size_bytes > settings.MAX_UPLOAD_BYTES + FORM_BYTES:
             size_mib, limit_mib = size_bytes // MIB, settings.MAX_UPLOAD_BYTES // MIB
             raise PlatformError("registry:usage:too-large", size_mib=size_mib, limit_mib=limit_mib, format="model")

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_safe
 from fuseworks.accounts.permissions import DELETE, RUN, Actor, actor_of, may
 from fuseworks.core.discovery import page
 from fuseworks.core.lookup import get_or_404
+from fuseworks.core.numbers import whole_number
 from fuseworks.recipes.selectors import matches
 from fuseworks.registry import selectors, workload_text
 from fuseworks.registry.forms import CompareForm, RunForm
@@ -67,7 +68,7 @@ def workload_context(request: HttpRequest, version: ModelVersion) -> dict[str, A
     """The current revision, or the one that the address asks for, in both of its forms."""
     revisions = selectors.workloads_of(version=version)
     asked = request.GET.get("workload", "")
-    shown = get_or_404(revisions, what="revision", number=asked) if asked.isdecimal() else revisions.first()
+    shown = get_or_404(revisions, what="revision", number=whole_number(asked)) if asked else revisions.first()
     document = shown.document if shown is not None else None
     return {
         "revisions": revisions,

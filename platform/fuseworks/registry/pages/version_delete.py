@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods
 from fuseworks.accounts.permissions import DELETE, actor_of, require
 from fuseworks.core.discovery import page
 from fuseworks.registry import selectors
-from fuseworks.registry.services import packages_of
+from fuseworks.registry.services import packages_of, runs_that_need
 from fuseworks.registry.services import version_delete as delete
 
 
@@ -31,5 +31,6 @@ def version_delete(request: HttpRequest, version_id: uuid.UUID) -> HttpResponse:
         messages.success(request, gettext("The file of %(version)s was deleted.") % {"version": version})
         return redirect("version", version_id=version.pk)
     packages = packages_of(version).aggregate(count=Count("pk"), size_bytes=Sum("size_bytes"))
-    context = {"version": version, "runs": version.runs.count(), "packages": packages}
+    needed = runs_that_need(version).count() if version.deleted_at is None else 0
+    context = {"version": version, "runs": version.runs.count(), "packages": packages, "needed": needed}
     return render(request, "registry/version_delete.html", context)

@@ -15,6 +15,7 @@ from django.views.decorators.http import require_POST
 from fuseworks.accounts.permissions import Actor, actor_of
 from fuseworks.core.discovery import page
 from fuseworks.core.errors import PlatformError
+from fuseworks.core.numbers import whole_number
 from fuseworks.registry import selectors, workload_text
 from fuseworks.registry.models import ModelVersion
 from fuseworks.registry.pages.version import version_page
@@ -47,7 +48,8 @@ def _from_text(request: HttpRequest, actor: Actor, version: ModelVersion) -> Htt
 
 def _from_fields(request: HttpRequest, actor: Actor, version: ModelVersion) -> HttpResponse:
     """On top of the revision that the form showed: its inputs and dimensions are what the fields' numbers mean."""
-    seen = selectors.workloads_of(version=version).filter(number=_number(request) or 0).first()
+    number = whole_number(request.POST.get("shown", ""))
+    seen = selectors.workloads_of(version=version).filter(number=number).first() if number is not None else None
     if seen is None:
         raise PlatformError("registry:usage:no-workload", version=str(version))
     form = WorkloadForm.posted(seen.document, request.POST)
@@ -63,13 +65,7 @@ def _from_fields(request: HttpRequest, actor: Actor, version: ModelVersion) -> H
 
 
 def _save(request: HttpRequest, actor: Actor, version: ModelVersion, document: Any) -> HttpResponse:
-    current = request.POST.get("current", "")
-    based_on = int(current) if current.isdecimal() else None
+    based_on = whole_number(request.POST.get("current", ""))
     saved = workload_save(actor=actor, version=version, document=document, based_on=based_on)
     messages.success(request, gettext("Revision %(number)s is the current workload.") % {"number": saved.number})
     return redirect("version", version_id=version.pk)
-
-
-def _number(request: HttpRequest) -> int | None:
-    shown = request.POST.get("shown", "")
-    return int(shown) if shown.isdecimal() else None

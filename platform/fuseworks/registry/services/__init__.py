@@ -11,7 +11,7 @@ from fuseworks.registry.services.uploads import (
     upload_finish,
     upload_whole,
 )
-from fuseworks.registry.services.versions import packages_of, version_delete
+from fuseworks.registry.services.versions import packages_of, runs_that_need, version_delete
 from fuseworks.registry.services.workloads import workload_restore, workload_save
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "model_create",
     "model_update",
     "packages_of",
+    "runs_that_need",
     "upload_append",
     "upload_begin",
     "upload_cancel",

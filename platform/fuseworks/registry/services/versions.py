@@ -30,7 +30,7 @@ def version_delete(*, actor: Actor, version: ModelVersion, with_packages: bool =
     with transaction.atomic():
         locked = ModelVersion.objects.select_for_update().get(pk=version.pk)
         if locked.deleted_at is None:
-            working = Run.objects.filter(Q(version=locked) | Q(against=locked)).exclude(status__in=TERMINAL).count()
+            working = runs_that_need(locked).count()
             if working:
                 raise PlatformError("registry:usage:in-use", count=working, version=str(locked))
             drop_file(locked, at=timezone.now(), by=actor.user)
@@ -39,6 +39,12 @@ def version_delete(*, actor: Actor, version: ModelVersion, with_packages: bool =
             audit(actor, "version.delete_packages", team=version.model.team, target=locked, number=locked.number)
     version.refresh_from_db()
     return version
+
+
+def runs_that_need(version: ModelVersion) -> QuerySet[Run]:
+    """Those that are not over: its file cannot go before they are."""
+    found: QuerySet[Run] = Run.objects.filter(Q(version=version) | Q(against=version)).exclude(status__in=TERMINAL)
+    return found
 
 
 def packages_of(version: ModelVersion) -> QuerySet[Artifact]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import Max
+from django.utils.translation import gettext_lazy as _
 from pydantic import ValidationError
 
 from fuseworks.accounts.models import User
@@ -86,9 +87,9 @@ def _check_storable(spec: WorkloadSpec) -> None:
         text = json.dumps(workload_document(spec), allow_nan=False, ensure_ascii=False)
         text.encode()
     except ValueError as error:
-        raise PlatformError("registry:user:workload", text="numbers are finite and texts are Unicode") from error
+        raise PlatformError("registry:user:workload", text=_("numbers are finite and texts are Unicode")) from error
     if "\\u0000" in text:
-        raise PlatformError("registry:user:workload", text="a text holds a zero character")
+        raise PlatformError("registry:user:workload", text=_("a text holds a zero character"))
 
 
 def workload_document(spec: WorkloadSpec) -> dict[str, Any]:

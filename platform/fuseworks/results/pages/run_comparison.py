@@ -159,7 +159,10 @@ def _by_other_means(
         "package_name": PACKAGE if has_package else None,
         "snippet_groups": [
             (_("As API"), snippets.as_api(run, root, has_package=has_package, against=against, applied=applied)),
-            (_("As command line"), snippets.as_command(run, root, has_package=has_package, against=against)),
+            (
+                _("As command line"),
+                snippets.as_command(run, root, has_package=has_package, against=against, applied=applied),
+            ),
         ],
     }
 

@@ -11,6 +11,7 @@ from rest_framework.response import Response
 
 from fuseworks.accounts.idempotency import KEY, answers, once
 from fuseworks.accounts.permissions import Actor, actor_of
+from fuseworks.core.bodies import Body
 from fuseworks.core.discovery import endpoint
 from fuseworks.core.lookup import get_or_404
 from fuseworks.registry.models import ModelVersion, Workload
@@ -21,7 +22,7 @@ from fuseworks.runs.serializers import PolicyField, RunDetailSerializer, RunSeri
 from fuseworks.runs.services import run_create
 
 
-class NewRunSerializer(serializers.Serializer[Any]):
+class NewRunSerializer(Body):
     version = serializers.UUIDField(help_text="what is run; of a comparison the new version")
     purpose = serializers.ChoiceField(choices=Purpose.choices, default=Purpose.OPTIMIZE)
     target = serializers.CharField(default="cpu", max_length=40, help_text="cpu, cuda:sm_90, rocm:gfx942")

@@ -13,6 +13,7 @@ from rest_framework.response import Response
 
 from fuseworks.core.discovery import endpoint
 from fuseworks.core.errors import PlatformError
+from fuseworks.core.numbers import whole_number
 from fuseworks.runs.services import artifact_store
 from fuseworks.runs.worker_api import AttemptBody, WorkerView
 
@@ -40,13 +41,12 @@ class WorkerArtifact(WorkerView):
         sha256 = request.headers.get("X-Content-SHA256", "").lower()
         if not SHA256.fullmatch(sha256):
             raise PlatformError("core:usage:invalid", text="X-Content-SHA256 has the body's 64 hexadecimal digits")
-        length = request.headers.get("Content-Length", "")
         stored = artifact_store(
             attempt=attempt,
             name=name,
             stream=request._request,  # the request's own: DRF would look for a form in it first
             expected_sha256=sha256,
-            length_bytes=int(length) if length.isdecimal() else None,
+            length_bytes=whole_number(request.headers.get("Content-Length", "")),
         )
         return Response(
             {"name": stored.name, "size_bytes": stored.size_bytes, "sha256": stored.sha256},

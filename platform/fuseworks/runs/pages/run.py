@@ -15,7 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from fuseworks.accounts.permissions import RUN, Actor, actor_of, may
-from fuseworks.core.discovery import page
+from fuseworks.core.discovery import STOP_POLLING, page
 from fuseworks.fleet.selectors import queue_place
 from fuseworks.recipes.selectors import applied_visible
 from fuseworks.results import snippets
@@ -23,8 +23,6 @@ from fuseworks.runs import selectors
 from fuseworks.runs.models import Run
 from fuseworks.runs.services.expiring import has_expired
 
-# htmx stops asking when it is answered so.
-STOP_POLLING = 286
 PACKAGE = "package.zip"
 
 
@@ -52,6 +50,7 @@ def run_live(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
 def live_context(actor: Actor, found: Run) -> dict[str, Any]:
     attempt = selectors.current_attempt(run=found)
     attempts = selectors.last_attempts(run=found)
+    measurements = selectors.measurements(run=found)
     return {
         "run": found,
         "attempt": attempt,
@@ -59,11 +58,13 @@ def live_context(actor: Actor, found: Run) -> dict[str, Any]:
         "elapsed_s": selectors.elapsed_s(run=found, attempt=attempt),
         "queue": queue_place(run=found),
         "stages": selectors.stages(run=found),
-        "measurements": selectors.measurements(run=found),
+        "measurements": measurements,
+        "best": measurements[0] if measurements and not found.is_terminal else None,
         "artifacts": list(selectors.artifacts(run=found)),
         "against": selectors.against_visible(actor=actor, run=found),
         "applied": applied_visible(actor=actor, run=found),
         "may_run": may(actor, found.team, RUN),
+        "may_repeat": found.is_terminal and selectors.has_its_files(run=found),
     }
 
 
@@ -95,6 +96,9 @@ def _by_other_means(request: HttpRequest, actor: Actor, found: Run) -> dict[str,
     return {
         "snippet_groups": [
             (gettext("As API"), [*own, *asked]),
-            (gettext("As command line"), snippets.as_command(found, root, has_package=has_package, against=against)),
+            (
+                gettext("As command line"),
+                snippets.as_command(found, root, has_package=has_package, against=against, applied=applied),
+            ),
         ]
     }

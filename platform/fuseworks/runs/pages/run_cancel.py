@@ -22,8 +22,6 @@ from fuseworks.runs.services import run_cancel as cancel
 def run_cancel(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     actor = actor_of(request)
     run = cancel(actor=actor, run=run_visible(actor=actor, run_id=run_id))
-    if run.is_terminal:
+    if run.is_terminal:  # else the live part of the page says what is waited for, and stops saying so
         messages.success(request, gettext("The run was cancelled."))
-    else:
-        messages.info(request, gettext("The worker was asked to stop. It sends what it has, which takes a moment."))
     return redirect("run", run_id=run_id)

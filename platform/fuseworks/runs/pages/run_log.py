@@ -12,11 +12,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from fuseworks.accounts.permissions import actor_of
-from fuseworks.core.discovery import page
+from fuseworks.core.discovery import STOP_POLLING, page
 from fuseworks.core.storage import attached
 from fuseworks.runs import selectors
 from fuseworks.runs.models import Run, RunEvent
-from fuseworks.runs.pages.run import STOP_POLLING, log_context
+from fuseworks.runs.pages.run import log_context
 
 NOTHING_NEW = 204
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from fuseworks.core.errors import PlatformError
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
+
 from fuseworks.registry.models import ModelVersion, Workload
+from fuseworks.runs.errors import wrong_field
 from fuseworks.runs.models import CompareAs, Purpose, Run
 
 
@@ -11,12 +14,12 @@ def compare_as_asked(purpose: str, given: str | None) -> str:
     """Empty for other purposes. Raises PlatformError."""
     if purpose != Purpose.COMPARE:
         if given is not None:
-            raise _wrong("only for the purpose compare")
+            raise wrong_field("compare_as", _("only for the purpose compare"))
         return ""
     if given is None:
         return str(CompareAs.AUTO)
     if given not in CompareAs.values:
-        raise _wrong(f"one of {', '.join(CompareAs.values)}")
+        raise wrong_field("compare_as", format_lazy(_("one of {choices}"), choices=", ".join(CompareAs.values)))
     return str(CompareAs(given))
 
 
@@ -32,10 +35,6 @@ def packaging_run(asked: str, against: ModelVersion | None, workload: Workload |
 
     found = deployed_by(version=against, workload=workload, target=target)
     if found is None and asked == CompareAs.PACKAGED:
-        raise _wrong(f"no run of {against} left a package for this workload and target: optimize it, or ask for auto")
+        text = _("no run of {version} left a package for this workload and target: optimize it, or ask for auto")
+        raise wrong_field("compare_as", format_lazy(text, version=str(against)))
     return found
-
-
-def _wrong(text: str) -> PlatformError:
-    field = "compare_as"
-    return PlatformError("runs:usage:field", place=field, extra={"fields": {field: [text]}}, field=field, text=text)

@@ -8,13 +8,17 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 from pydantic import ValidationError
 
 from fuseworks.accounts.models import Team
 from fuseworks.accounts.permissions import RUN, Actor, audit, require
 from fuseworks.core.errors import PlatformError
+from fuseworks.fleet.known import known, nearest
 from fuseworks.registry.models import ModelVersion, Workload
 from fuseworks.runs import bell, scrub
+from fuseworks.runs.errors import wrong_field
 from fuseworks.runs.models import Purpose, Run, Status
 from fuseworks.runs.services import ending
 from fuseworks.runs.services.comparing import compare_as_asked, packaging_run
@@ -53,7 +57,8 @@ def run_create(
     _check_target(target)
     _check_kept(version)
     checked = _policy(policy, purpose)
-    _check_against(actor, team, purpose, against)
+    _check_backends(checked, target)
+    _check_against(actor, version, purpose, against)
     _check_recipe(actor, team, purpose, recipe_version)
     _check_gate(purpose, max_latency_ratio)
     asked = compare_as_asked(purpose, compare_as)
@@ -103,12 +108,12 @@ def run_cancel(*, actor: Actor, run: Run) -> Run:
         if run.is_terminal:
             raise PlatformError("runs:usage:over", status=run.get_status_display().lower())
         if run.cancel_requested_at is None:
-            Run.objects.filter(pk=run.pk).update(cancel_requested_at=now, updated_at=now)
+            Run.objects.filter(pk=run.pk).update(cancel_requested_at=now, cancelled_by=actor.user, updated_at=now)
             run.refresh_from_db()
             audit(actor, "run.cancel", team=run.team, target=run)
         if run.status == Status.QUEUED:
-            told, void = f"cancelled by {actor.user}", "the run was cancelled"
-            ending.end_queued(run, Status.CANCELLED, now=now, void=void, reason=told, summary=told)
+            void = "the run was cancelled"
+            ending.end_queued(run, Status.CANCELLED, now=now, void=void, reason="cancelled while it waited")
         bell.ring()
     return run
 
@@ -145,19 +150,15 @@ def _document(recipe_version: Any, recipe_run: Run | None) -> dict[str, Any] | N
     return recipe_version.document if recipe_version is not None else None
 
 
-def _wrong(field: str, text: str) -> PlatformError:
-    return PlatformError("runs:usage:field", place=field, extra={"fields": {field: [text]}}, field=field, text=text)
-
-
 def _purpose(purpose: str) -> str:
     if purpose not in Purpose.values:
-        raise _wrong("purpose", f"one of {', '.join(Purpose.values)}")
+        raise wrong_field("purpose", format_lazy(_("one of {choices}"), choices=", ".join(Purpose.values)))
     return str(Purpose(purpose))
 
 
 def _check_target(target: str) -> None:
     if not TARGET.fullmatch(target):
-        raise _wrong("target", "cpu, cuda:sm_NN or rocm:gfxNNN")
+        raise wrong_field("target", _("cpu, cuda:sm_NN or rocm:gfxNNN"))
 
 
 def _check_kept(version: ModelVersion) -> None:
@@ -175,14 +176,28 @@ def _policy(given: Policy | dict[str, Any] | None, purpose: str) -> Policy:
         )
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise _wrong(".".join(["policy", *(str(part) for part in first["loc"])]), first["msg"]) from error
+        raise wrong_field(".".join(["policy", *(str(part) for part in first["loc"])]), first["msg"]) from error
     except scrub.TooDeep as error:
-        raise _wrong("policy", str(error)) from error
+        raise wrong_field("policy", str(error)) from error
     if policy.budget_s > settings.RUN_TIME_LIMIT_S:
-        raise _wrong("policy.budget_s", f"at most {settings.RUN_TIME_LIMIT_S} s on this site")
+        raise wrong_field(
+            "policy.budget_s", format_lazy(_("at most {limit_s} s on this site"), limit_s=settings.RUN_TIME_LIMIT_S)
+        )
     if purpose == Purpose.INSPECT:
         return policy.model_copy(update={"budget_s": min(policy.budget_s, float(settings.INSPECT_BUDGET_S))})
     return policy
+
+
+def _check_backends(policy: Policy, target: str) -> None:
+    there = known(target=target)
+    for name in there.unknown_backends(policy.backends or []):
+        text = format_lazy(
+            _("no worker of {target} knows a backend called {name}; there are: {nearest}"),
+            target=target,
+            name=name,
+            nearest=nearest(name, there.backends),
+        )
+        raise wrong_field("policy.backends", text)
 
 
 def _workload(purpose: str, version: ModelVersion, given: Workload | None) -> Workload | None:
@@ -190,24 +205,25 @@ def _workload(purpose: str, version: ModelVersion, given: Workload | None) -> Wo
 
     if purpose == Purpose.INSPECT:
         if given is not None:
-            raise _wrong("workload", "an inspection takes none: it finds out")
+            raise wrong_field("workload", _("an inspection takes none: it finds out"))
         return None
     if given is None:
         return current_workload(version=version)
     if given.version_id != version.pk:
-        raise _wrong("workload", "it belongs to another version")
+        raise wrong_field("workload", _("it belongs to another version"))
     return given
 
 
-def _check_against(actor: Actor, team: Team, purpose: str, against: ModelVersion | None) -> None:
+def _check_against(actor: Actor, version: ModelVersion, purpose: str, against: ModelVersion | None) -> None:
     """Like the recipe of a replay, it must be something that all of the run's team may see: the run shows them all that
     it finds in it, in events, files and answers."""
     if purpose != Purpose.COMPARE:
         if against is not None:
-            raise _wrong("against", "only for the purpose compare")
+            raise wrong_field("against", _("only for the purpose compare"))
         return
     if against is None:
-        raise _wrong("against", "compare needs the version to compare with")
+        raise wrong_field("against", _("compare needs the version to compare with"))
+    team = version.model.team
     if not ModelVersion.objects.visible_to(actor).filter(pk=against.pk).exists():
         raise PlatformError("core:usage:not-found", what="version")
     if against.model.team_id != team.pk:
@@ -218,10 +234,10 @@ def _check_against(actor: Actor, team: Team, purpose: str, against: ModelVersion
 def _check_recipe(actor: Actor, team: Team, purpose: str, recipe_version: Any) -> None:
     if purpose != Purpose.REPLAY:
         if recipe_version is not None:
-            raise _wrong("recipe_version", "only for the purpose replay")
+            raise wrong_field("recipe_version", _("only for the purpose replay"))
         return
     if recipe_version is None:
-        raise _wrong("recipe_version", "replay needs the version of a recipe")
+        raise wrong_field("recipe_version", _("replay needs the version of a recipe"))
     from fuseworks.recipes.selectors import recipe_versions_visible_to, seen_by_all_of  # recipes build on runs
 
     if not recipe_versions_visible_to(actor).filter(pk=recipe_version.pk).exists():
@@ -240,6 +256,6 @@ def _check_gate(purpose: str, max_latency_ratio: float | None) -> None:
     if max_latency_ratio is None:
         return
     if purpose != Purpose.COMPARE:
-        raise _wrong("max_latency_ratio", "only for the purpose compare")
+        raise wrong_field("max_latency_ratio", _("only for the purpose compare"))
     if not (math.isfinite(max_latency_ratio) and max_latency_ratio > 0):
-        raise _wrong("max_latency_ratio", "a number above 0, as 1.05")
+        raise wrong_field("max_latency_ratio", _("a number above 0, as 1.05"))
