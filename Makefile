@@ -1,7 +1,7 @@
 # Fuseworks. `make` alone lists what there is.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test frontend messages openapi demo run test test-slow test-hostile check format doctor bench lock clean
+.PHONY: help setup setup-test frontend messages openapi demo run test test-slow test-hostile check format doctor bench bench-quick lock clean
 
 PY := .venv/bin/python
 SETUP := chosen=$$(scripts/find_python.sh) && "$$chosen" scripts/set_up.py
@@ -12,6 +12,13 @@ BUDGET ?= 310s
 MODEL ?= examples/din.py
 OUT ?= out/demo
 PORT ?= 8000
+
+LANE ?= fp32
+BENCH_BUDGET ?= 8m
+QUICK_BUDGET ?= 75s
+QUICK := examples/din.py examples/mmoe.py examples/dlrm.py examples/dcn_v2.py
+RESULTS ?= benchmarks/results/$(shell date +%F)-$(LANE)
+BENCH = $(PY) -m fuseworks_client bench --lane $(LANE) $(if $(filter 1,$(RESUME)),--resume)
 
 help: ## List the targets
 	@echo "Fuseworks makes models faster and proves it. Targets:"
@@ -68,8 +75,11 @@ format: setup-test ## Format the code and mend what ruff can mend by itself
 doctor: setup ## Say what this machine lacks, and what that costs
 	@$(PY) -m optimizer doctor
 
-bench: setup ## Run the benchmark suite of benchmarks/
-	@$(PY) -m benchmarks
+bench: setup ## Measure examples/ and benchmarks/models/ beside every engine (hours; LANE=bf16; RESUME=1 goes on)
+	@$(BENCH) $(wildcard examples/*.py) $(wildcard benchmarks/models) --budget $(BENCH_BUDGET) --out $(RESULTS)
+
+bench-quick: setup ## Measure four ranking models beside the best engine of each, in under ten minutes
+	@$(BENCH) $(QUICK) --budget $(QUICK_BUDGET) --rivals best --out $(RESULTS)-quick
 
 lock: setup-test ## Resolve the bounds of pyproject.toml anew into requirements.lock (UPGRADE=1: newest versions)
 	@$(PY) scripts/lock.py $$(command -v uv || echo .venv/bin/uv)

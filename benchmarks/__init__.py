@@ -1,1 +1,1 @@
-"""Benchmark suites: what Fuseworks gains on the examples, beside every engine, in one run on one machine."""
+"""Models that Fuseworks is measured on, beside the examples, and what was measured: `make bench` (docs/bench.md)."""

@@ -251,7 +251,19 @@ class BestPeer(Model):
     name: str
     speedup: float = Field(description="baseline time / best peer's time")
     interval: Interval
-    best_ms: float
+    best_ms: float = Field(description="median of single calls")
+
+
+class JudgedPeer(BestPeer):
+    """A peer in the judgement. The best one is chosen by these figures, so that its own is a selection's."""
+
+    precision: Precision
+    winner_speedup: float | None = Field(default=None, description="its time / winner's time; null: it is the winner")
+    winner_interval: Interval | None = None
+    winner_verdict: Verdict | None = None
+    as_run: Comparison | None = Field(default=None, description="the winner over it in default settings")
+    error: float | None = Field(default=None, description="of its output that comes nearest to what is `allowed`")
+    allowed: float | None = None
 
 
 class LimitCheck(Model):
@@ -293,11 +305,7 @@ class Inspection(Model):
     outputs: list[dict[str, Any]] = Field(default_factory=list)
     dynamic: list[str] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
-    id_rows: dict[str, list[int | None]] = Field(
-        default_factory=dict,
-        description="by input: rows of the table that each column of its last dimension indexes, one for all where "
-        "columns do not matter; null for a column that indexes none",
-    )
+    id_rows: dict[str, list[int | None]] = Field(default_factory=dict, description="rows that each column indexes")
 
 
 class Artifact(Model):
@@ -325,6 +333,7 @@ class Result(Model):
     verdict: Verdict | None = None
     best_peer: BestPeer | None = None
     speedup_over_best_peer: float | None = None
+    judged_peers: list[JudgedPeer] = Field(default_factory=list, description="all that were judged, fastest first")
     winner: str | None = Field(default=None, description="the best candidate that was judged, offered or not")
     offered: bool = Field(
         default=False,

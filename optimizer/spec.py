@@ -149,9 +149,22 @@ class Workload(Strict):
             raise ValueError(f"dimensions {sorted(missing)} are used in shapes but not declared in dims")
         return self
 
+    @model_validator(mode="after")
+    def _contracts_name_inputs(self) -> Workload:
+        names = {i.name for i in self.inputs}
+        strange = [n for contract in self.contracts for n in contract.same_over_batch if n not in names]
+        if strange:
+            raise ValueError(f"contracts name {', '.join(strange)}, and the inputs are {', '.join(sorted(names))}")
+        return self
+
     def sizes(self) -> dict[str, int]:
         """The size of each dynamic dimension that is measured: its first serve size."""
         return {name: dim.serve[0] for name, dim in self.dims.items()}
+
+    def same_over_batch(self) -> list[str]:
+        """The inputs that are promised to repeat over the batch, in the order of `inputs`."""
+        promised = {name for contract in self.contracts for name in contract.same_over_batch}
+        return [spec.name for spec in self.inputs if spec.name in promised]
 
     def shape_of(self, spec: InputSpec, sizes: dict[str, int]) -> tuple[int, ...]:
         return tuple(sizes[d] if isinstance(d, str) else d for d in spec.shape)
@@ -216,6 +229,11 @@ class Policy(Strict):
     runtime_settings: bool = Field(default=True, description="may propose allocator and huge pages")
     max_error_ratio: float = Field(default=3.0, gt=0, description="error(candidate) <= this * error(baseline) + floor")
     max_pairs: int = Field(default=18, ge=6, le=60)
+    rivals: Literal["best", "all", "all_as_run"] = Field(
+        default="best",
+        description="all: every peer that passed in the winner's precision or in float32 is judged with it; "
+        "all_as_run: and each once more in default settings, as users run it",
+    )
     ablation: bool = True
     seed: int | None = Field(default=None, description="null: drawn afresh and recorded")
 

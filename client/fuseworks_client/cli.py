@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import os
 import pkgutil
 import sys
@@ -14,13 +13,7 @@ import click
 
 import fuseworks_client.commands
 from fuseworks_client import exits
-
-
-def _version() -> str:
-    try:
-        return importlib.metadata.version("fuseworks")
-    except importlib.metadata.PackageNotFoundError:
-        return "(not installed: run from its sources)"
+from fuseworks_client.version import version
 
 
 @click.group(
@@ -30,6 +23,7 @@ Examples:
   fuseworks optimize model.py
   fuseworks optimize ranker.onnx --budget 10m --out result --json > result.json
   fuseworks apply result/recipe.yaml other_model.py
+  fuseworks bench models/ --out suite
   fuseworks login https://fuseworks.example
   fuseworks submit model.py --wait --against latest --max-latency-ratio 1.05
   fuseworks cancel 0f8e2c1a-...
@@ -37,7 +31,7 @@ Examples:
 
 {exits.HELP}""",
 )
-@click.version_option(_version(), prog_name="fuseworks")
+@click.version_option(version(), prog_name="fuseworks")
 def cli() -> None:
     """Makes a model faster and proves it.
 

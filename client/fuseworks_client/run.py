@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import select
 import signal
@@ -26,7 +27,7 @@ TICK_S = 0.12
 
 def run(document: dict[str, Any], *, out: Path | None, as_json: bool, keep: bool = True) -> int:
     """`document` is the spec without `out`. `keep=False`: nothing is left without --out. Returns the exit code."""
-    signal.signal(signal.SIGTERM, _as_interrupt)
+    end_as_interrupted()
     progress = Console(stderr=True)
     kept = keep or out is not None
     with ExitStack() as stack:
@@ -38,8 +39,8 @@ def run(document: dict[str, Any], *, out: Path | None, as_json: bool, keep: bool
             (folder / "result.json").unlink(missing_ok=True)  # an older run's answer must not pass for this one's
         except OSError as error:
             raise click.BadParameter(f"{folder} cannot be written: {error.strerror}", param_hint="--out") from error
-        code = _work({**document, "out": str(folder.absolute())}, folder, progress)
-        result = _read(folder / "result.json")
+        code = work({**document, "out": str(folder.absolute())}, folder, progress)
+        result = read_result(folder)
         if result is None:
             return _no_result(document, folder, code, progress, as_json)
         if as_json:
@@ -51,8 +52,14 @@ def run(document: dict[str, Any], *, out: Path | None, as_json: bool, keep: bool
         return code if code in (exits.DONE, exits.USER, exits.INTERRUPTED) else exits.OURS
 
 
-def _work(spec: dict[str, Any], folder: Path, console: Console) -> int:
-    """The coordinator's exit code. Interrupted, it is stopped with all that it started."""
+def end_as_interrupted() -> None:
+    """From now on, a polite end from outside is taken as Ctrl-C is."""
+    signal.signal(signal.SIGTERM, _as_interrupt)
+
+
+def work(spec: dict[str, Any], folder: Path, console: Console, *, limit_s: float | None = None) -> int:
+    """The coordinator's exit code. Interrupted, or at work for more than `limit_s`, it is stopped with all that it
+    started."""
     reader, writer = os.pipe()
     with tempfile.TemporaryDirectory(prefix="fuseworks-spec-") as scratch, open(folder / "log.txt", "wb") as log:
         path = Path(scratch) / "spec.json"
@@ -61,8 +68,11 @@ def _work(spec: dict[str, Any], folder: Path, console: Console) -> int:
         os.close(writer)
         try:
             with view(console) as shown:
-                _follow(reader, process, shown)
-            return process.wait()
+                over = _follow(reader, process, shown, math.inf if limit_s is None else limit_s)
+            if over:
+                optimizer.stop(process)
+                log.write(f"It was ended because it was still at work after {limit_s:.0f} s.".encode())
+            return exits.OURS if over else process.wait()
         except KeyboardInterrupt:
             console.print("Interrupted: stopping the run.")
             return exits.INTERRUPTED
@@ -71,30 +81,33 @@ def _work(spec: dict[str, Any], folder: Path, console: Console) -> int:
             os.close(reader)
 
 
-def _follow(reader: int, process: Any, shown: View) -> None:
-    """Shows each event until the coordinator is gone. Events are JSON lines."""
+def _follow(reader: int, process: Any, shown: View, limit_s: float) -> bool:
+    """Shows each event until the coordinator is gone. Events are JSON lines. Whether the time was over first."""
     pending = b""
-    while True:
+    began = time.monotonic()
+    while time.monotonic() - began < limit_s:
         ready, _, _ = select.select([reader], [], [], TICK_S)
         shown.tick()
         if not ready:
             if process.poll() is not None:  # gone, though something still holds the pipe open
-                return
+                return False
             continue
         chunk = os.read(reader, 1 << 16)
         if not chunk:
-            return
+            return False
         *lines, pending = (pending + chunk).split(b"\n")
         if len(pending) > MAX_EVENT_BYTES:
             raise click.ClickException("the optimizer sent an event without end")
         for line in lines:
             event = json.loads(line)
             shown.event(event)
+    return True
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def read_result(folder: Path) -> dict[str, Any] | None:
+    """None where the coordinator came to no answer, or left none that can be read."""
     try:
-        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        document: dict[str, Any] = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     return document
@@ -102,11 +115,21 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 def _no_result(document: dict[str, Any], folder: Path, code: int, console: Console, as_json: bool) -> int:
     """The coordinator never came to an answer: a spec that is not valid, or its own end."""
+    if code == exits.INTERRUPTED:
+        return code
+    problem = no_result_problem(folder, code)
+    show_problem(problem, "errored", console)
+    if as_json:
+        answer = {"purpose": document["purpose"], "status": "errored", "problem": problem}
+        click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
+    return exits.USAGE if code == exits.USAGE else exits.OURS
+
+
+def no_result_problem(folder: Path, code: int) -> dict[str, Any]:
+    """What the coordinator's exit code and the end of its log say of a run without an answer."""
     log = folder / "log.txt"
     tail = log.read_text(errors="replace")[-4000:].strip() if log.exists() else ""
     usage = code == exits.USAGE
-    if code == exits.INTERRUPTED:
-        return code
     problem = {
         "id": "client:usage:spec" if usage else "client:ours:no-result",
         "side": "usage" if usage else "ours",
@@ -121,11 +144,7 @@ def _no_result(document: dict[str, Any], folder: Path, code: int, console: Conso
     if "No module named optimizer" in tail:
         problem["message"] = "The optimizer is not installed beside this command."
         problem["remedy"] = "Install fuseworks with its dependencies: in a clone, `make setup`."
-    show_problem(problem, "errored", console)
-    if as_json:
-        answer = {"purpose": document["purpose"], "status": "errored", "problem": problem}
-        click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
-    return exits.USAGE if usage else exits.OURS
+    return problem
 
 
 def _default_folder(model: Path) -> Path:

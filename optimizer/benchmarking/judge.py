@@ -33,11 +33,13 @@ Progress = Callable[[str, int, int], None]
 
 
 class Pair(NamedTuple):
-    """A question: how fast is `other` against `base`. `same_settings`: both under the same runtime settings."""
+    """A question: how fast is `other` against `base`. `same_settings`: both under the same runtime settings.
+    `awaited`: the judgement goes on for its verdict, as far as looks and time allow."""
 
     base: str
     other: str
     same_settings: bool = True
+    awaited: bool = True
 
 
 @dataclass
@@ -87,10 +89,10 @@ def judge(
 ) -> JudgeOutcome:
     """`starts` gives a fresh loaded process of each contender; `deadline` is on `time.monotonic`'s clock.
 
-    Stops at the first look at which every pair has a verdict, at the last look, or before a set that would pass the
-    deadline, but not before the first look of six sets: a run without a verdict is worth little. As long as the first
-    of the pairs had no verdict at a look, `untold_deadline` is its deadline, where that is later. Only before a set
-    that would pass `last_deadline` it stops with fewer than six, three at least, and then there is no verdict. A
+    Stops at the first look at which every awaited pair has a verdict, at the last look, or before a set that would
+    pass the deadline, but not before the first look of six sets: a run without a verdict is worth little. As long as
+    the first of the pairs had no verdict at a look, `untold_deadline` is its deadline, where that is later. Only before
+    a set that would pass `last_deadline` it stops with fewer than six, three at least, and then there is no verdict. A
     contender that fails drops out; the failure of the baseline or of an `essential` one raises.
     """
     again = baseline + AGAIN_SUFFIX
@@ -126,7 +128,8 @@ def judge(
         if len(sets) in looks:
             looked += 1
             outcome = [compare(sets, pair, again, baseline, at_look, confidence, looked, needed) for pair in asked]
-            if len(sets) >= looks[-1] or all(c.verdict != Verdict.CANNOT_TELL for c in outcome):
+            awaited = [c for c, pair in zip(outcome, asked, strict=True) if pair.awaited]
+            if len(sets) >= looks[-1] or all(c.verdict != Verdict.CANNOT_TELL for c in awaited):
                 break
             told = outcome[0].verdict != Verdict.CANNOT_TELL
             if not told and deadline is not None and untold_deadline is not None:

@@ -13,6 +13,8 @@ import optimizer.compiling.errors  # noqa: F401
 from optimizer import machine
 from optimizer.children.session import Session
 from optimizer.compiling.base import BACKENDS, Backend, Context, resolve
+from optimizer.compiling.contender import Contender
+from optimizer.compiling.pairs import take_apart
 from optimizer.errors import FuseworksError
 from optimizer.spec import PrecisionStep, Workload
 
@@ -60,7 +62,8 @@ def load(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) ->
     """Puts a contender into `session.state["contender"]`, and what it was loaded of beside it, for its profile.
 
     {backend, options, precision, artifact, model, upload?, upload_format?, weights?, seed?, format, workload, threads,
-    target} → {load_s, inference_precision, threads, libraries, rss_bytes_after_import}
+    target, promised?} → {load_s, inference_precision, threads, libraries, rss_bytes_after_import}. `promised`: the
+    inputs on which the artifact relies to repeat over the batch; then it is a pair (`pairs.py`).
     """
     backend, options, context = _understood(session, request)
     _make_ready(backend, context, request, compiles=backend.name == "inductor")
@@ -68,7 +71,13 @@ def load(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) ->
     rss_bytes = _rss_bytes()
     started = time.perf_counter()
     artifact = Path(request["artifact"]) if request.get("artifact") else None
-    contender = backend.load(artifact, options, context)
+    promised = [str(name) for name in request.get("promised") or []]
+    if promised:
+        assert artifact is not None
+        artifact, otherwise = take_apart(artifact, session.scratch)
+        contender: Contender = _guarded(backend, artifact, otherwise, options, context, promised)
+    else:
+        contender = backend.load(artifact, options, context)
     session.state["contender"] = contender
     session.state["loaded"] = Loading(backend, artifact, options, context)
     return {
@@ -79,6 +88,17 @@ def load(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) ->
         # of an engine with an allocator of its own on a GPU, resident memory tells nothing
         "rss_bytes_after_import": rss_bytes if contender.device in {"cpu", "cuda"} else None,
     }, []
+
+
+def _guarded(
+    backend: Backend, usual: Path, otherwise: Path, options: Any, context: Context, promised: list[str]
+) -> Contender:
+    from optimizer.compiling.guarded import Guarded
+
+    names = [spec.name for spec in context.workload.inputs]
+    places = [names.index(name) for name in promised]
+    fast, always = backend.load(usual, options, context), backend.load(otherwise, options, context)
+    return Guarded(fast, always, places, fast.device, fast.inference_precision)
 
 
 def seed_toolchain(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:

@@ -66,7 +66,7 @@ def questions(
     asked = costliest_first(planner.leave_one_out(winner), variants, final.speedups)
     bare = planner.without_settings(winner)
     every = [*([bare] if bare is not None else []), *asked]
-    kept_s = judging.least_s(final.contender_s) + reserve_s(every, winner, final.contender_s)
+    kept_s = judging.least_s(final.contender_s, final.peers) + reserve_s(every, winner, final.contender_s)
     deadline = context.deadline(0.0) - kept_s
     missing = [one.without for one in asked if not shop.is_built(one.without)]
     fitting = builds.fitting(missing, deadline, each_s=builds.took_s(winner))

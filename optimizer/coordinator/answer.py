@@ -17,6 +17,7 @@ from optimizer.result import (
     Evaluation,
     Finding,
     Inspection,
+    JudgedPeer,
     LimitCheck,
     OutputNumerics,
     Problem,
@@ -50,6 +51,7 @@ class Answer:
     winner: str | None = None
     offered: bool = False
     best_peer: BestPeer | None = None
+    judged_peers: list[JudgedPeer] = field(default_factory=list)
     baseline_ms: float | None = None
     best_ms: float | None = None
     same_settings: Comparison | None = None
@@ -97,6 +99,7 @@ class Answer:
             verdict=verdict,
             best_peer=self.best_peer,
             speedup_over_best_peer=self.over_best_peer.speedup if self.over_best_peer else None,
+            judged_peers=self.judged_peers,
             winner=self.winner,
             offered=self.offered,
             limits=self.limits,

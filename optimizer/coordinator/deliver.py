@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from optimizer import inputs, machine, runtime_settings
 from optimizer.benchmarking.judge import JudgeOutcome
 from optimizer.benchmarking.summary import disturbed_shares, raw_samples
-from optimizer.coordinator.evaluate import failed
+from optimizer.coordinator import rivals
 from optimizer.coordinator.judging import BASELINE, DEPLOYED, PEER, WINNER, judge_winner, summary
 from optimizer.coordinator.limits import in_words, limit_checks
 from optimizer.coordinator.prepare import Bench, conditions
@@ -27,7 +27,6 @@ from optimizer.result import (
     Artifact,
     BestPeer,
     Candidate,
-    Comparison,
     Evaluation,
     EvaluationStatus,
     Performance,
@@ -54,30 +53,37 @@ class Judged:
 
 
 def judged(
-    bench: Bench, winner: Candidate, peer: Candidate | None, *, deadline: float, simplest: bool = True
+    bench: Bench,
+    winner: Candidate,
+    peer: Candidate | None,
+    *,
+    deadline: float,
+    simplest: bool = True,
+    beside: Sequence[Candidate] = (),
 ) -> Judged:
     """Judges the winner in fresh processes and files everything with the answer.
 
     `simplest`: the best peer takes the winner's place where it is as fast, too, and not only where it is faster.
+    `beside`: more peers to be judged; the best peer is then the fastest of all in the judgement.
     Raises FuseworksError.
     """
     settings = Plan.of(winner).settings
     with bench.context.events.stage("benchmarking", f"Judging {winner.name} in fresh processes", winner.name):
-        rival = None if peer is None or same_steps(peer, winner) else peer
-        outcome = judge_winner(bench, winner, rival, settings, deadline)
-        if rival is not None and PEER in outcome.failed:
-            bench.answer.file(failed(rival, outcome.failed[PEER]))
-            bench.answer.note(
-                bench.context, f"{rival.name}, the best peer, failed while it was judged and is not compared."
-            )
-            rival = None
-        relation = None if rival is None else _why_the_peer(outcome, simplest=simplest)
-        others: dict[str, Candidate] = {}
+        peers = {} if peer is None or same_steps(peer, winner) else {PEER: peer}
+        outcome = judge_winner(bench, winner, peers.get(PEER), settings, deadline, beside)
+        peers.update({one.name: one for one in beside})
+        peers = rivals.standing(bench, outcome, peers)
+        outcome, rival, others = rivals.best_first(outcome, winner, peers)
+        if beside and rival is not None:
+            text = f"The best peer is the fastest of the {len(peers)} that were judged: it was chosen after measuring."
+            bench.answer.note(bench.context, text)
+        simplest = simplest and not (beside and winner.peer)
+        relation = None if rival is None else rivals.why_the_peer(outcome, simplest=simplest)
         if rival is not None and relation is not None:
             text = f"{winner.name} was judged {relation} {rival.name}, which takes its place, on the same samples."
             bench.answer.note(bench.context, text)
             others[winner.name] = winner
-            winner, rival, outcome = rival, None, _peer_as_winner(outcome, winner.name)
+            winner, rival, outcome = rival, None, rivals.peer_as_winner(outcome, winner.name)
     _file(bench, winner, rival or winner, rival is not None, outcome, others)
     return Judged(
         winner,
@@ -87,38 +93,6 @@ def judged(
         outcome.notes,
         outcome.load_averages,
         disturbed_shares(outcome.samples),
-    )
-
-
-def _why_the_peer(outcome: JudgeOutcome, *, simplest: bool) -> str | None:
-    """In what relation to the best peer the winner gives way to it, or None.
-
-    Never lose to an engine that a user could pick, and offer no rewrite that gives nothing beyond it. But an engine
-    that is not faster than the original by itself does not take the place of a winner that is.
-    """
-    against = outcome.comparison(PEER, WINNER)
-    if against is None:
-        return None
-    if against.verdict == Verdict.SLOWER:
-        return "slower than"
-    mine, theirs = outcome.comparison(BASELINE, WINNER), outcome.comparison(BASELINE, PEER)
-    loses = mine is not None and mine.verdict == Verdict.FASTER and (theirs is None or theirs.verdict != mine.verdict)
-    if not simplest or loses:
-        return None
-    if against.verdict == Verdict.SAME:
-        return "no faster than"
-    # what cannot be told is no gain; where it points the other way, the engine by itself is what to deploy
-    return "not found faster than" if against.verdict == Verdict.CANNOT_TELL and against.speedup <= 1 else None
-
-
-def _peer_as_winner(outcome: JudgeOutcome, former: str) -> JudgeOutcome:
-    """The same sets, with the best peer in the winner's place. The `former` winner's comparisons and samples all stay,
-    under its own name."""
-    places = {PEER: WINNER, WINNER: former}
-    return replace(
-        outcome,
-        comparisons=[_renamed(c, places) for c in outcome.comparisons],
-        samples={places.get(role, role): entrants for role, entrants in outcome.samples.items()},
     )
 
 
@@ -134,8 +108,8 @@ def _file(
     answer = bench.answer
     answer.aa_log_speedups = outcome.aa_log_speedups
     names = {WINNER: winner.name, PEER: peer.name, BASELINE: "baseline", DEPLOYED: "baseline (default settings)"}
-    answer.comparisons = [_renamed(c, names) for c in outcome.comparisons]
-    by_pair = {(c.base, c.other): _renamed(c, names) for c in outcome.comparisons}
+    answer.comparisons = [rivals.compared_as(c, names) for c in outcome.comparisons]
+    by_pair = {(c.base, c.other): rivals.compared_as(c, names) for c in outcome.comparisons}
     answer.same_settings = by_pair[BASELINE, WINNER]
     answer.as_deployed = by_pair.get((DEPLOYED, WINNER)) or (
         answer.same_settings if Plan.of(winner).settings == RuntimeSettings() else None
@@ -159,18 +133,19 @@ def _file(
     for role, candidate in ((WINNER, winner), (PEER, peer), *others.items()):
         if role in performances and candidate.name in answer.evaluations:
             _measured(bench, candidate, performances[role])
+    measured = {WINNER: winner, **({PEER: peer} if peer_measured else {}), **others}
+    answer.judged_peers = rivals.judged_peers(
+        outcome,
+        {role: one for role, one in measured.items() if one.peer},
+        performances,
+        answer.evaluations,
+        winner=winner.name,
+        max_pairs=bench.context.spec.policy.max_pairs,
+    )
     verification = answer.evaluations[winner.name].verification
     answer.numerics = verification.outputs if verification else []
     answer.limits = limit_checks(bench.workload, performances[WINNER], performances[BASELINE], answer.numerics)
     answer.samples = {names.get(role, role): raw_samples(entrants) for role, entrants in outcome.samples.items()}
-
-
-def _renamed(comparison: Comparison, names: dict[str, str]) -> Comparison:
-    update = {
-        "base": names.get(comparison.base, comparison.base),
-        "other": names.get(comparison.other, comparison.other),
-    }
-    return comparison.model_copy(update=update)
 
 
 def _measured(bench: Bench, candidate: Candidate, performance: Performance) -> None:

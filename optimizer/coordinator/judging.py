@@ -24,17 +24,20 @@ FINAL_ROUNDS = 8
 # How far past the budget a judgement may go for its first six sets: in shares of it, and at least in seconds. A run
 # without a verdict is worth little, and a short budget is soon over.
 OVERRUN_SHARE, OVERRUN_S = 0.5, 120.0
-MOST_JUDGED = 5  # contenders at most: winner, best peer, baseline, baseline in default settings, baseline once more
+MOST_BESIDE = 4  # the peers, at most: winner, baseline, baseline in default settings, baseline once more
 CACHE_BANDWIDTH_FACTOR = 10
 BASELINE, WINNER, PEER, DEPLOYED = "baseline", "winner", "best_peer", "baseline_default"
+AS_RUN = " (default settings)"  # a peer's second contender has this after its name
 
 
 class FinalScreening(NamedTuple):
-    """Speedups over the baseline by name, the failures of others, and what a contender costs in a set of `ROUNDS`."""
+    """Speedups over the baseline by name, the failures of others, and what a contender costs in a set of `ROUNDS`.
+    `peers`: how many will be judged beside the winner."""
 
     speedups: dict[str, float]
     failures: dict[str, FuseworksError]
     contender_s: float
+    peers: int = 1
 
 
 def starter(bench: Bench, candidate: Candidate, settings: RuntimeSettings | None = None) -> Callable[[], Loaded]:
@@ -67,9 +70,9 @@ def final_screening(bench: Bench, candidates: Sequence[Candidate], settings: Run
     return FinalScreening(speedups, measured.failed, contender_s)
 
 
-def least_s(contender_s: float) -> float:
+def least_s(contender_s: float, peers: int = 1) -> float:
     """What the shortest judgement takes that may give a verdict."""
-    return MIN_SETS * MOST_JUDGED * contender_s
+    return MIN_SETS * (MOST_BESIDE + max(1, peers)) * contender_s
 
 
 def last_deadline(context: RunContext) -> float:
@@ -78,9 +81,18 @@ def last_deadline(context: RunContext) -> float:
 
 
 def judge_winner(
-    bench: Bench, winner: Candidate, peer: Candidate | None, settings: RuntimeSettings, deadline: float
+    bench: Bench,
+    winner: Candidate,
+    peer: Candidate | None,
+    settings: RuntimeSettings,
+    deadline: float,
+    rivals: Sequence[Candidate] = (),
 ) -> JudgeOutcome:
-    """Winner, best peer and baseline under `settings`, and the baseline in default settings when those differ."""
+    """Winner, best peer and baseline under `settings`, and the baseline in default settings when those differ.
+
+    `rivals`: more peers, under their own names. How fast one of them is against the baseline holds nothing up, nor
+    what it is in default settings, where the policy asks for that.
+    """
     context = bench.context
     pairs = [Pair(BASELINE, WINNER)]
     starts: dict[str, Any] = {
@@ -88,15 +100,21 @@ def judge_winner(
         BASELINE: starter(bench, bench.baseline(settings)),
     }
     checks = {WINNER: check_of(bench, winner)}
-    if peer is not None:
-        starts[PEER] = starter(bench, peer)
-        checks[PEER] = check_of(bench, peer)
-        pairs += [Pair(PEER, WINNER), Pair(BASELINE, PEER)]
+    peers = {**({} if peer is None else {PEER: peer}), **{one.name: one for one in rivals}}
+    for role, one in peers.items():
+        starts[role] = starter(bench, one)
+        checks[role] = check_of(bench, one)
+        pairs += [Pair(role, WINNER), Pair(BASELINE, role, awaited=role == PEER)]
     if settings != RuntimeSettings():
         starts[DEPLOYED] = starter(bench, bench.baseline(RuntimeSettings()))
         pairs.append(Pair(DEPLOYED, WINNER, same_settings=False))
-        if peer is not None:
-            pairs.append(Pair(DEPLOYED, PEER, same_settings=False))
+        pairs += [Pair(DEPLOYED, role, same_settings=False, awaited=role == PEER) for role in peers]
+        if context.spec.policy.rivals == "all_as_run":
+            for role, one in {**peers, **({WINNER: winner} if winner.peer else {})}.items():
+                starts[role + AS_RUN] = starter(bench, one, RuntimeSettings())
+                checks[role + AS_RUN] = check_of(bench, one)
+                pairs.append(Pair(role + AS_RUN, WINNER, same_settings=False, awaited=False))
+                pairs.append(Pair(DEPLOYED, role + AS_RUN, awaited=False))
     looks = planned_looks(context.spec.policy.max_pairs, LOOKS)
 
     def progress(message: str, done: int, total: int) -> None:
@@ -119,25 +137,29 @@ def judge_winner(
         )
         check_memory(bench.workload, winner.name, peak_memory_bytes(outcome.samples[WINNER]))
         _believe(bench, outcome, WINNER, starts, checks)
-        if outcome.comparison(BASELINE, PEER) is not None:
-            _believe_peer(bench, outcome, starts, checks)
+        for role in peers:
+            if outcome.comparison(BASELINE, role) is not None:
+                _believe_peer(bench, outcome, starts, checks, role)
     finally:
         if bench.reference is not None:
             bench.reference.pause()
     return outcome
 
 
-def _believe_peer(bench: Bench, outcome: JudgeOutcome, starts: Mapping[str, Any], checks: Mapping[str, Check]) -> None:
+def _believe_peer(
+    bench: Bench, outcome: JudgeOutcome, starts: Mapping[str, Any], checks: Mapping[str, Check], role: str = PEER
+) -> None:
     """Its figures are told too, and it may take the winner's place. It drops out when they do not hold."""
     try:
-        check_memory(bench.workload, "the best peer", peak_memory_bytes(outcome.samples[PEER]))
-        _believe(bench, outcome, PEER, starts, checks)
+        name = "the best peer" if role == PEER else role
+        check_memory(bench.workload, name, peak_memory_bytes(outcome.samples[role]))
+        _believe(bench, outcome, role, starts, checks)
     except FuseworksError as error:
         if error.side == "ours":
             raise
-        outcome.failed[PEER] = error
-        outcome.samples.pop(PEER)
-        outcome.comparisons = [c for c in outcome.comparisons if PEER not in (c.base, c.other)]
+        outcome.failed[role] = error
+        outcome.samples.pop(role)
+        outcome.comparisons = [c for c in outcome.comparisons if role not in (c.base, c.other)]
 
 
 def _believe(

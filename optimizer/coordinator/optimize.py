@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from optimizer.coordinator import ablation, deliver, judging, winner_profile
+from optimizer.coordinator import ablation, deliver, judging, rivals, winner_profile
 from optimizer.coordinator.answer import Answer
 from optimizer.coordinator.builds import Builds
 from optimizer.coordinator.context import RunContext
@@ -44,6 +44,7 @@ from optimizer.verifying.verify import Verifier
 # Of the budget, what the search keeps for the ablation beside the judgement. A guess that fits most models; once the
 # finalists were measured, what a contender costs takes its place.
 ABLATION_SHARE = 0.15
+RIVALS_SHARE = 0.15  # more for the judgement where all peers take part in it
 VARIANTS_SHARE = 0.1  # what the second round leaves for the leader without each of its rewrites
 FINALISTS = 3
 NOT_THE_CANDIDATES = {"benchmarking:ours:busy", "child:ours:unexpected"}
@@ -124,15 +125,19 @@ def _search(bench: Bench, planner: Planner, builds: Builds, first: list[Candidat
 def _judged_and_delivered(bench: Bench, planner: Planner, builds: Builds, winner: Candidate, finals: Finals) -> bool:
     """False when the candidate failed in the judgement: it is filed as such, and the next one gets its chance."""
     context, answer, contender_s = bench.context, bench.answer, finals.screening.contender_s
-    asked = ablation.questions(bench, planner, builds, winner, finals.variants, finals.screening)
+    peer = finals.peer_of(winner)
+    beside = rivals.beside(answer, winner, peer) if context.spec.policy.rivals != "best" else []
+    screening = finals.screening._replace(peers=rivals.most_judged(context.spec.policy, beside))
+    asked = ablation.questions(bench, planner, builds, winner, finals.variants, screening)
     profile_s = winner_profile.reserve_s(bench, winner)
     deadline = context.deadline(0.0) - ablation.reserve_s(asked, winner, contender_s) - profile_s
     try:
-        outcome = deliver.judged(bench, winner, finals.peer_of(winner), deadline=deadline)
+        outcome = deliver.judged(bench, winner, peer, deadline=deadline, beside=beside)
     except FuseworksError as error:
         if error.id in NOT_THE_CANDIDATES:
             raise
         answer.file(failed(winner, error))
+        finals.peers[:] = [one for one in finals.peers if one.name != winner.name]
         context.events.emit("benchmarking", f"{winner.name} failed while it was judged: {error.message}")
         return False
     deliver.deliver(bench, outcome)
@@ -172,7 +177,9 @@ def _round(
 
 def _reserve(context: RunContext) -> float:
     """The share of the budget that is left when the search ends."""
-    return JUDGING_SHARE + (ABLATION_SHARE if context.spec.policy.ablation else 0.0)
+    policy = context.spec.policy
+    rivals_share = RIVALS_SHARE if policy.rivals != "best" else 0.0
+    return JUDGING_SHARE + rivals_share + (ABLATION_SHARE if policy.ablation else 0.0)
 
 
 def _without_repeats(candidates: Sequence[Candidate]) -> list[Candidate]:

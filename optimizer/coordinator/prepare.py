@@ -69,14 +69,14 @@ def prepare(context: RunContext, answer: Answer, model: Path) -> Bench:
     context.device()
     captured = capture(context, model, context.spec.workload)
     answer.workload, answer.inspection = captured.workload, captured.inspection
-    for ignored in _not_heeded(captured.workload):
+    for ignored in _not_heeded(captured.workload, captured.format):
         answer.note(context, ignored)
     if captured.samples is not None:
         answer.note(context, captured.samples.note())
     return Bench(context, captured, Workshop(context, captured), answer)
 
 
-def _not_heeded(workload: Workload) -> list[str]:
+def _not_heeded(workload: Workload, format: str) -> list[str]:
     """What a workload may say and this version does not act on: told, never silently passed over."""
     found = []
     if workload.labels is not None:
@@ -84,11 +84,11 @@ def _not_heeded(workload: Workload) -> list[str]:
             f"The workload's labels are not acted on: {workload.labels.metric} is not computed and its max_drop holds "
             "nothing back; numerics are judged against float64 alone."
         )
-    if workload.contracts:
-        names = ", ".join(dict.fromkeys(n for contract in workload.contracts for n in contract.same_over_batch))
+    if workload.contracts and format == "onnx":
+        names = ", ".join(workload.same_over_batch())
         found.append(
             f"The workload's contracts (same_over_batch: {names}) shape the inputs that are drawn, and no more: no "
-            "rewrite relies on them, and nothing checks them when the package serves."
+            "rewrite of an ONNX graph relies on them. Upload the model as a module or as .pt2 to profit from them."
         )
     return found
 

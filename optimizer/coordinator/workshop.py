@@ -6,12 +6,13 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from optimizer.compiling import pairs
 from optimizer.coordinator.capture import Captured
 from optimizer.coordinator.context import BUILD_TIMEOUT_S, LOAD_TIMEOUT_S, RunContext
 from optimizer.errors import FuseworksError
@@ -58,21 +59,27 @@ class Plan:
     def precision_name(self) -> Precision:
         return self.precision.precision if self.precision else "float32"
 
+    def steps(self) -> list[Step]:
+        """What decides the artifact: not the settings of the process."""
+        return [*self.passes, *([self.precision] if self.precision else []), self.backend]
+
     def build_key(self) -> str:
-        """Everything that decides the artifact: not the settings of the process."""
-        steps: list[Step] = [*self.passes, *([self.precision] if self.precision else []), self.backend]
-        return json.dumps([dump_step(step) for step in steps], sort_keys=True)
+        return json.dumps([dump_step(step) for step in self.steps()], sort_keys=True)
 
 
 @dataclass(frozen=True)
 class Rewritten:
+    """`promised`: the inputs that must repeat over the batch for `model` to be right."""
+
     model: Path
     rewrites: list[Rewrite]
+    promised: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Built:
-    """An artifact with what it took. `folder` is None for a backend that runs the graph as it is."""
+    """An artifact with what it took. `folder` is None for a backend that runs the graph as it is. `promised`: the
+    inputs on whose promise it relies; then the artifact of the engine by itself lies beside it."""
 
     plan: Plan
     model: Path
@@ -80,6 +87,7 @@ class Built:
     compile_s: float
     artifact_bytes: int
     details: dict[str, Any]
+    promised: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -137,7 +145,11 @@ class Workshop:
             rewrites = [Rewrite.model_validate(r) for r in reply.fields["rewrites"]]
         except (KeyError, TypeError, ValidationError) as error:
             raise FuseworksError("child:user:bad-answer", text=f"bad rewrites: {error}") from error
-        return Rewritten(model if model.exists() else self.captured.model, rewrites)
+        asked = self.captured.workload.same_over_batch()
+        promised = reply.fields.get("promised") or []
+        if promised not in ([], asked):
+            raise FuseworksError("child:user:bad-answer", text="it relies on a promise that the workload does not make")
+        return Rewritten(model if model.exists() else self.captured.model, rewrites, tuple(promised))
 
     def build(self, candidate: Candidate) -> Built:
         """Rewrites and compiles. Raises FuseworksError. Safe to call from several threads."""
@@ -172,7 +184,29 @@ class Workshop:
         return Plan.of(candidate).build_key() in self._built
 
     def _build(self, plan: Plan) -> Built:
-        model = self.rewrite(plan.passes).model
+        rewritten = self.rewrite(plan.passes)
+        if rewritten.promised:
+            return self._build_guarded(plan, rewritten)
+        return self._build_one(plan, rewritten.model)
+
+    def _build_guarded(self, plan: Plan, rewritten: Rewritten) -> Built:
+        """With the engine by itself beside it, for the batches that break the promise: often a peer, built already."""
+        usual = self._build_one(plan, rewritten.model)
+        bare = Plan(plan.settings, (), plan.precision, plan.backend)
+        otherwise = self.build(
+            Candidate(name=f"{plan.backend.backend} where the promise is broken", steps=bare.steps())
+        )
+        folder = self.context.folder(f"guarded-{plan.backend.backend}")
+        pairs.put_together(folder, usual.folder, usual.model, otherwise.folder, otherwise.model)
+        return replace(
+            usual,
+            folder=folder,
+            artifact_bytes=sum(f.stat().st_size for f in folder.iterdir()),
+            details={**usual.details, "otherwise": otherwise.details, "promised": list(rewritten.promised)},
+            promised=rewritten.promised,
+        )
+
+    def _build_one(self, plan: Plan, model: Path) -> Built:
         if plan.backend.backend == "eager" and not plan.passes and plan.precision is None:
             return Built(plan, model, folder=None, compile_s=0.0, artifact_bytes=model.stat().st_size, details={})
         folder = self.context.folder(f"built-{plan.backend.backend}")
@@ -263,6 +297,7 @@ class Workshop:
                 workload=self._workload(),
                 threads=self.context.threads_of(settings),
                 target=self.context.target,
+                promised=list(built.promised),
             )
         except BaseException:
             child.kill()

@@ -1,57 +1,32 @@
 """Recognises hand-written attention around a softmax: scores of queries and keys, scales, masks, weights times values.
 
-Walks up from the softmax over casts, scales and masks to the product of queries and keys, and down to the product with
-the values. Reads only; `passes/fuse_attention.py` rewrites what is found. Not recognised: scores that are multiplied by
-a tensor, more than one contracted dimension, several mask fills that are not of the usual large negative kind.
+Walks up from the softmax over casts, scales, masks and views to the product of queries and keys (`attention_scores`),
+and down to the product with the values. Reads only; `passes/fuse_attention.py` rewrites what is found. Not recognised:
+scores that are multiplied by a tensor that differs along the keys, more than one contracted dimension, mask fills that
+are not of the usual large negative kind.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
 
 import torch
 from torch import fx
 
-from optimizer.optimizing.graph import Graph
-from optimizer.optimizing.matching import only_user, scalar, skip_noops
+from optimizer.optimizing.attention_products import PRODUCTS, VIEWS, Operand, Refused, regroups, turns, values
+from optimizer.optimizing.attention_scores import CASTS, DROPOUTS, Mask, RowScale, Scores, read_scores, truth
+from optimizer.optimizing.graph import Graph, Shape, same_size
+from optimizer.optimizing.matching import is_noop, one, only_user, scalar
+
+__all__ = ["SOFTMAXES", "Attention", "Mask", "Operand", "Refused", "find"]
 
 aten = torch.ops.aten
 SOFTMAXES = (aten.softmax.int, aten._softmax.default)
-PRODUCTS = (aten.matmul.default, aten.bmm.default, aten.einsum.default)
-CASTS = (aten.to.dtype, aten.to.dtype_layout, aten._to_copy.default, aten.type_as.default)
-DROPOUTS = (aten.dropout.default,)
-LARGEST_FILL = -1e4
-"""A masked score is set to this or less; a larger fill is no mask."""
-
-
-@dataclass(frozen=True)
-class Refused:
-    reason: str
-    node: fx.Node
-
-
-@dataclass(frozen=True)
-class Mask:
-    """One step between scaled scores and softmax. `fill` sets `value` where `where` is `when`; `add` adds `where`."""
-
-    kind: Literal["add", "subtract", "fill"]
-    where: fx.Node
-    value: float = 0.0
-    when: bool = True
-
-
-@dataclass(frozen=True)
-class Operand:
-    """A tensor and the permutation that brings it to (batch dims..., rows, columns)."""
-
-    node: fx.Node
-    order: tuple[int, ...]
 
 
 @dataclass
 class Attention:
-    """softmax(scale * query key^T, masked) value. `output` is the node replaced, a permutation of (batch..., L, Ev)."""
+    """softmax(scale * query key^T, masked) value. `output` is the node replaced: (leading..., L, Ev) permuted."""
 
     query: Operand
     key: Operand
@@ -62,43 +37,100 @@ class Attention:
     output_order: tuple[int, ...]
     below: list[fx.Node]
     """Softmax and what lies between it and the output, in order."""
+    leading: Shape = ()
+    """The leading dims of the product: those of the operands, broadcast."""
+    row_scales: list[RowScale] = field(default_factory=list)
+    scaled: list[tuple[fx.Node, fx.Node]] = field(default_factory=list)
+    """(a multiplication of queries or keys whose factor went into `scale`, its operand)."""
+    zeroed: bool = False
+    """Whether the weights of what the only fill hides are set to 0 behind the softmax."""
+
+
+@dataclass
+class _Below:
+    """What was found on the way from the softmax down."""
+
+    value: Operand
+    product: fx.Node
+    order: tuple[int, ...]
+    between: list[fx.Node]
+    zeroed: fx.Node | None
+    """The operation that sets some weights to 0."""
 
 
 def find(graph: Graph, softmax: fx.Node) -> Attention | Refused | None:
     """The attention around this softmax; why it is none although it looks like one; None for any other softmax."""
-    down = _weights_times_values(graph, softmax)
-    up = _scores(graph, softmax)
+    rank, dim = len(graph.shape(softmax)), graph.arguments(softmax)["dim"]
+    if rank < 3:
+        return None
+    flipped = dim % rank == rank - 2
+    down = _weights_times_values(graph, softmax, dim, flipped)
+    up = read_scores(graph, softmax, flipped=flipped)
     if isinstance(down, Refused):
-        return down if not isinstance(up, Refused) and up is not None else None
+        return down if isinstance(up, Scores) else None
     if up is None or down is None:
         return None
     if isinstance(up, Refused):
         return up
-    given = graph.arguments(softmax)
-    rank = len(graph.shape(softmax))
-    if given["dim"] % rank != rank - 1:
-        return Refused(f"the softmax runs over dimension {given['dim']}, not over the keys (the last one)", softmax)
-    if rank not in (3, 4):
-        return Refused(f"the scores have {rank} dimensions; three or four are handled", softmax)
-    value, output, output_order, below = down
-    query, key, scale, masks, above = up
-    for node in (*above, softmax, *below):
+    if dim % rank < rank - 2:
+        return Refused(f"the softmax runs over dimension {dim}, not over the keys (the last one)", softmax)
+    for node in (*up.between, softmax, *down.between):
         if len(node.users) != 1:
             return Refused(f"{node.name} is needed elsewhere too ({len(node.users)} users): it must be computed", node)
-    found = Attention(query, key, value, scale, masks, output, output_order, [softmax, *below])
-    return _unlike(graph, found) or _narrowed(graph, found, [*above, softmax, *below]) or found
+    found = Attention(
+        query=up.query,
+        key=up.key,
+        value=down.value,
+        scale=up.scale,
+        masks=up.masks,
+        output=down.product,
+        output_order=down.order,
+        below=[softmax, *down.between],
+        row_scales=up.row_scales,
+        scaled=up.scaled,
+    )
+    _use_narrow_operands(graph, found)
+    refused = _unlike(graph, found) or _narrowed(graph, found, [*up.between, softmax, *down.between])
+    refused = refused or _masks_apart(found) or _zeroed(graph, found, down.zeroed)
+    if refused is not None:
+        return refused
+    _before_flattening(graph, found)
+    return found
+
+
+def _use_narrow_operands(graph: Graph, found: Attention) -> None:
+    """Queries and keys that are only widened for the product: the fused call computes in float32 inside anyway."""
+    dtype = graph.dtype(found.value.node)
+    for name in ("query", "key"):
+        operand: Operand = getattr(found, name).through_transposes(graph)
+        inner, wide = operand.node.args[0] if operand.node.args else None, graph.dtype(operand.node)
+        if not graph.is_op(operand.node, *CASTS) or not isinstance(inner, fx.Node) or wide == dtype:
+            continue
+        if graph.dtype(inner) == dtype and torch.promote_types(dtype, wide) == wide:
+            setattr(found, name, Operand(inner, operand.order))
 
 
 def _unlike(graph: Graph, found: Attention) -> Refused | None:
     """Why the operands do not fit one call."""
-    shapes = [_permuted(graph.shape(o.node), o.order) for o in (found.query, found.key, found.value)]
-    for name, operand, shape in zip(("keys", "values"), (found.key, found.value), shapes[1:], strict=True):
-        if len(shape) != len(shapes[0]) or not graph.same_shape(shape[:-2], shapes[0][:-2]):
-            return Refused(f"the {name}' leading dimensions differ from the queries'", operand.node)
+    shapes = [o.shape(graph) for o in (found.query, found.key, found.value)]
+    if len(shapes[0]) > 5:
+        return Refused(f"the scores have {len(shapes[0])} dimensions; three to five are handled", found.below[0])
+    names = ("queries", "keys", "values")
+    if len({len(shape) for shape in shapes}) != 1:
+        return Refused("queries, keys and values have different numbers of dimensions", found.output)
+    found.leading = tuple(
+        next((s for s in sizes if not one(s)), 1) for sizes in zip(*[s[:-2] for s in shapes], strict=True)
+    )
+    for name, shape in zip(names, shapes, strict=True):
+        if not all(same_size(a, b) or one(a) for a, b in zip(shape[:-2], found.leading, strict=True)):
+            return Refused(f"the {name}' leading dimensions differ from the others'", found.output)
     dtypes = {graph.dtype(o.node) for o in (found.query, found.key, found.value)} | {graph.dtype(found.output)}
     if len(dtypes) != 1:
         return Refused(f"the operands have different dtypes: {sorted(map(str, dtypes))}", found.output)
     (dtype,) = dtypes
+    for scale in found.row_scales:
+        if graph.dtype(scale.factor) != dtype:
+            return Refused("the scores are multiplied by a tensor of another dtype", scale.factor)
     if not dtype.is_floating_point:
         return Refused(f"the operands are {dtype}, which has no attention", found.output)
     return None
@@ -114,249 +146,112 @@ def _narrowed(graph: Graph, found: Attention, nodes: list[fx.Node]) -> Refused |
     return None
 
 
+def _masks_apart(found: Attention) -> Refused | None:
+    """Finite fills are told from each other, and from what is added to them, in rows that are hidden entirely only."""
+    finite = [m for m in found.masks if m.kind == "fill" and m.value != -torch.inf]
+    if len({m.value * m.factor for m in finite}) > 1:
+        return Refused("two fills of different size: a row that is hidden entirely would differ", finite[-1].at)
+    for index, mask in enumerate(found.masks):
+        if mask.kind != "fill" and any(m in finite for m in found.masks[:index]):
+            return Refused("something is added to filled scores: a row that is hidden entirely would differ", mask.at)
+    return None
+
+
+def _zeroed(graph: Graph, found: Attention, zeroed: fx.Node | None) -> Refused | None:
+    if zeroed is None:
+        return None
+    fills = [m for m in found.masks if m.kind == "fill"]
+    same = len(fills) == 1 and truth(graph, fills[0].where, fills[0].when) == _zeros(graph, zeroed)
+    alike = same and graph.same_shape(graph.shape(fills[0].at), graph.shape(zeroed))
+    if not alike or fills[0].flipped or found.masks[-1] is not fills[0]:
+        return Refused("weights are set to 0 by another mask than the scores'", zeroed)
+    found.zeroed = True
+    return None
+
+
+def _before_flattening(graph: Graph, found: Attention) -> None:
+    """Operands [batch * heads, rows, columns] become what they were flattened from, [batch, heads, rows, columns]."""
+    if len(found.output_order) != 3:
+        return
+    operands = [_unflattened(graph, o) for o in (found.query, found.key, found.value)]
+    if any(o is None for o in operands) or found.row_scales:
+        return
+    query, key, value = (o for o in operands if o is not None)
+    leading = query.shape(graph)[:2]
+    if not all(graph.same_shape(o.shape(graph)[:2], leading) for o in (key, value)):
+        return
+    found.leading = leading
+    found.query, found.key, found.value = query, key, value
+    found.output_order = (0, *(i + 1 for i in found.output_order))
+    following = only_user(found.output)
+    if following is not None and graph.is_op(following, *VIEWS) and regroups(graph, following):
+        rows = graph.shape(following)
+        if len(rows) == 4 and graph.same_shape(rows[:2], leading):
+            found.below.append(found.output)
+            found.output = following
+
+
+def _unflattened(graph: Graph, operand: Operand) -> Operand | None:
+    operand = operand.through_transposes(graph)
+    node = operand.node
+    if not graph.is_op(node, *VIEWS) or not regroups(graph, node) or operand.order[0] != 0:
+        return None
+    inner: fx.Node = node.args[0]  # type: ignore[assignment]
+    if len(graph.shape(inner)) != 4:
+        return None
+    return Operand(inner, (0, *(i + 1 for i in operand.order))).through_transposes(graph)
+
+
 # ---- down: weights to output -----------------------------------------------------------------------------------------
 
 
-def _weights_times_values(
-    graph: Graph, softmax: fx.Node
-) -> tuple[Operand, fx.Node, tuple[int, ...], list[fx.Node]] | Refused | None:
-    """(values, the product, the order of its dims, the nodes between)."""
-    weights, between = softmax, []
+def _weights_times_values(graph: Graph, softmax: fx.Node, dim: int, flipped: bool) -> _Below | Refused | None:
+    weights, zeroed = softmax, None
+    between: list[fx.Node] = []
     while True:
         following = only_user(weights)
         if following is None:
-            product = next((u for u in weights.users if graph.is_op(u, *PRODUCTS)), None)
-            outside = next((u for u in weights.users if u is not product), None)
-            if outside is None:
-                return None
-            what = "handed back" if outside.op == "output" else f"needed by {outside.name}"
-            return Refused(f"the attention weights are {what} as well: they must be computed", weights)
+            return _shared(graph, weights)
         if graph.is_op(following, *PRODUCTS):
             break
-        if graph.is_op(following, *DROPOUTS):
+        if following.op == "output":
+            return Refused("the attention weights are handed back: they must be computed", weights)
+        if zeroed is None and not flipped and _zeros(graph, following) is not None:
+            zeroed = following
+        elif turns(graph, following):
+            flipped = not flipped
+        elif graph.is_op(following, *DROPOUTS):
             given = graph.arguments(following)
             if given["train"] and given["p"] != 0:
                 return Refused(f"dropout of the weights is active (p={given['p']})", following)
-        elif following.op == "output":
-            return Refused("the attention weights are handed back: they must be computed", weights)
-        elif not (graph.is_op(following, *CASTS) or skip_noops(graph, following) is not following):
+        elif not (graph.is_op(following, *CASTS) or is_noop(graph, following) or regroups(graph, following)):
             return Refused(f"the weights go to {following.name}, not to a product with values", following)
         weights = following
         between.append(following)
-    product = following
-    rank = len(graph.shape(weights))
-    if graph.is_op(product, aten.einsum.default):
-        return _values_by_einsum(product, weights, between)
-    left, right = product.args[:2]
-    if left is not weights or not isinstance(right, fx.Node):
-        return Refused("the weights are the right factor of the product, not the left", product)
-    if len(graph.shape(right)) != rank:
-        return Refused("the values have another number of dimensions than the weights", product)
-    return Operand(right, tuple(range(rank))), product, tuple(range(rank)), between
+    read = values(graph, following, weights, dim, flipped=flipped)
+    return read if isinstance(read, Refused) else _Below(read[0], following, read[1], between, zeroed)
 
 
-def _values_by_einsum(
-    product: fx.Node, weights: fx.Node, between: list[fx.Node]
-) -> tuple[Operand, fx.Node, tuple[int, ...], list[fx.Node]] | Refused:
-    terms = _einsum_terms(product)
-    if terms is None:
-        return Refused("its einsum does not take two tensors", product)
-    (a, b), operands, out = terms
-    of_weights, of_values, values = (a, b, operands[1]) if operands[0] is weights else (b, a, operands[0])
-    *batch, row, key = list(of_weights)
-    ours = [c for c in of_values if c not in of_weights]
-    if key not in of_values or row in of_values or len(ours) != 1 or not set(batch) <= set(of_values):
-        return Refused("its einsum does not sum over the keys", product)
-    if set(out) != {*batch, row, *ours} or len(set(of_values)) != len(of_values):
-        return Refused("its einsum does not sum over the keys", product)
-    straight = [*batch, row, *ours]
-    order = tuple(of_values.index(c) for c in (*batch, key, *ours))
-    return Operand(values, order), product, tuple(straight.index(c) for c in out), between
-
-
-# ---- up: scores to queries and keys ----------------------------------------------------------------------------------
-
-
-def _scores(
-    graph: Graph, softmax: fx.Node
-) -> tuple[Operand, Operand, float, list[Mask], list[fx.Node]] | Refused | None:
-    """(queries, keys, scale, masks from the inside out, the nodes between)."""
-    node = softmax.args[0]
-    masks: list[Mask] = []
-    between: list[fx.Node] = []
-    scale = 1.0
-    while isinstance(node, fx.Node) and not graph.is_op(node, *PRODUCTS):
-        between.append(node)
-        step = _step(graph, node)
-        if step is None and _product_above(graph, node):
-            return Refused(f"{node.target} stands between the scores and the softmax", node)
-        if step is None or isinstance(step, Refused):
-            return step
-        inner, factor, mask = step
-        if mask is not None:
-            if scale != 1.0:
-                return Refused("the scores are scaled after the mask was put on", node)
-            masks.append(mask)
-        scale *= factor
-        node = inner
-    if not isinstance(node, fx.Node):
+def _shared(graph: Graph, weights: fx.Node) -> Refused | None:
+    product = next((u for u in weights.users if graph.is_op(u, *PRODUCTS)), None)
+    outside = next((u for u in weights.users if u is not product), None)
+    if outside is None:
         return None
-    between.append(node)
-    operands = _queries_and_keys(graph, node)
-    if operands is None or isinstance(operands, Refused):
-        return operands
-    query, key = operands
-    query, factor = _unscaled(graph, query, node)
-    scale *= factor
-    return query, key, scale, masks[::-1], between
+    what = "handed back" if outside.op == "output" else f"needed by {outside.name}"
+    return Refused(f"the attention weights are {what} as well: they must be computed", weights)
 
 
-def _product_above(graph: Graph, node: fx.Node) -> bool:
-    """Whether a product of queries and keys lies a few operations above: then this was meant as attention."""
-    level = [node]
-    for _ in range(5):
-        level = [source for n in level for source in n.all_input_nodes]
-        if any(graph.is_op(n, *PRODUCTS) and isinstance(_queries_and_keys(graph, n), tuple) for n in level):
-            return True
-    return False
-
-
-def _step(graph: Graph, node: fx.Node) -> tuple[fx.Node, float, Mask | None] | Refused | None:
-    """One operation between the product and the softmax: (its scores, a factor, a mask)."""
-    if graph.is_op(node, *CASTS) or (graph.is_op(node, *DROPOUTS) and skip_noops(graph, node) is not node):
-        return (node.args[0], 1.0, None) if isinstance(node.args[0], fx.Node) else None
-    if graph.is_op(node, aten.mul.Tensor, aten.div.Tensor) and len(node.args) == 2 and not node.kwargs:
-        return _scaled(graph, node)
-    if graph.is_op(node, aten.add.Tensor, aten.sub.Tensor) and node.kwargs.get("alpha", 1) == 1:
-        return _added(graph, node)
+def _zeros(graph: Graph, node: fx.Node) -> tuple[fx.Node, bool] | None:
+    """(the condition, when it hides) of `weights.masked_fill(condition, 0)` and of `where` with a 0."""
     if graph.is_op(node, aten.masked_fill.Scalar, aten.masked_fill.Tensor):
         given = graph.arguments(node)
-        return _filled(graph, node, given["self"], given["mask"], given["value"], when=True)
-    if graph.is_op(node, aten.where.self, aten.where.ScalarOther, aten.where.ScalarSelf):
+        weights, where, zero, when = given["self"], given["mask"], given["value"], True
+    elif graph.is_op(node, aten.where.self, aten.where.ScalarOther, aten.where.ScalarSelf):
         given = graph.arguments(node)
-        if _leads_to_product(graph, given["self"]):
-            return _filled(graph, node, given["self"], given["condition"], given["other"], when=False)
-        return _filled(graph, node, given["other"], given["condition"], given["self"], when=True)
-    return None
-
-
-def _scaled(graph: Graph, node: fx.Node) -> tuple[fx.Node, float, None] | Refused | None:
-    a, b = node.args[:2]
-    factor = scalar(graph, b)
-    if factor is None and graph.is_op(node, aten.mul.Tensor):
-        a, factor = b, scalar(graph, a)
-    if factor is not None and isinstance(a, fx.Node):
-        divides = graph.is_op(node, aten.div.Tensor)
-        if divides and factor == 0:
-            return None
-        return a, 1.0 / factor if divides else factor, None
-    if any(_leads_to_product(graph, x) for x in node.args[:2]):
-        return Refused("the scores are multiplied by a tensor", node)
-    return None
-
-
-def _added(graph: Graph, node: fx.Node) -> tuple[fx.Node, float, Mask] | Refused | None:
-    a, b = node.args[:2]
-    if not (isinstance(a, fx.Node) and isinstance(b, fx.Node)):
-        return None
-    subtracts = graph.is_op(node, aten.sub.Tensor)
-    if _leads_to_product(graph, a):
-        scores, mask = a, Mask("subtract" if subtracts else "add", b)
-    elif not subtracts and _leads_to_product(graph, b):
-        scores, mask = b, Mask("add", a)
+        where, when = given["condition"], scalar(graph, given["self"]) is not None
+        zero, weights = (given["self"], given["other"]) if when else (given["other"], given["self"])
     else:
         return None
-    if not graph.same_shape(graph.shape(scores), graph.shape(node)):
-        return Refused("the mask makes the scores larger", node)
-    return scores, 1.0, mask
-
-
-def _filled(
-    graph: Graph, node: fx.Node, scores: object, where: object, value: object, *, when: bool
-) -> tuple[fx.Node, float, Mask] | Refused | None:
-    number = scalar(graph, value)
-    if not (isinstance(scores, fx.Node) and isinstance(where, fx.Node)) or not _leads_to_product(graph, scores):
-        return None
-    if number is None:
-        return Refused("masked scores are set to something that is no constant number", node)
-    if number > LARGEST_FILL:
-        return Refused(f"masked scores are set to {number:g}, which does not hide them", node)
-    if not graph.same_shape(graph.shape(scores), graph.shape(node)):
-        return Refused("the mask makes the scores larger", node)
-    return scores, 1.0, Mask("fill", where, number, when)
-
-
-def _leads_to_product(graph: Graph, node: object) -> bool:
-    """Whether scores are reached from here by steps alone."""
-    while isinstance(node, fx.Node):
-        if graph.is_op(node, *PRODUCTS):
-            return _queries_and_keys(graph, node) is not None
-        step = _step(graph, node)
-        if isinstance(step, Refused):
-            return True
-        if step is None:
-            return False
-        node = step[0]
-    return False
-
-
-def _queries_and_keys(graph: Graph, product: fx.Node) -> tuple[Operand, Operand] | Refused | None:
-    if graph.is_op(product, aten.einsum.default):
-        return _scores_by_einsum(product)
-    query, transposed = product.args[:2]
-    if not (isinstance(query, fx.Node) and isinstance(transposed, fx.Node)):
-        return None
-    rank = len(graph.shape(query))
-    if rank < 3 or len(graph.shape(transposed)) != rank:
-        return None
-    straight = tuple(range(rank))
-    return Operand(query, straight), Operand(transposed, (*straight[:-2], rank - 1, rank - 2))
-
-
-def _scores_by_einsum(product: fx.Node) -> tuple[Operand, Operand] | Refused | None:
-    terms = _einsum_terms(product)
-    if terms is None or len(terms[2]) < 3:
-        return None
-    (a, b), operands, out = terms
-    *batch, row, column = list(out)
-    if row in b and column in a:
-        a, b, operands = b, a, operands[::-1]
-    contracted = [c for c in a if c in b and c not in out]
-    fits = row in a and row not in b and column in b and column not in a and len(contracted) == 1
-    if not fits or set(a) != {*batch, row, *contracted} or set(b) != {*batch, column, *contracted}:
-        return None
-    if len(set(a)) != len(a) or len(set(b)) != len(b):
-        return None
-    query = Operand(operands[0], tuple(a.index(c) for c in (*batch, row, *contracted)))
-    return query, Operand(operands[1], tuple(b.index(c) for c in (*batch, column, *contracted)))
-
-
-def _einsum_terms(node: fx.Node) -> tuple[list[str], list[fx.Node], str] | None:
-    """(the letters of two operands, the operands, the letters of the result)."""
-    equation, operands = node.args[0], node.args[1]
-    assert isinstance(equation, str)
-    equation = equation.replace(" ", "")
-    if "..." in equation or "->" not in equation:
-        return None
-    inputs, out = equation.split("->")
-    letters = inputs.split(",")
-    if len(letters) != 2 or not isinstance(operands, list | tuple):
-        return None
-    return letters, list(operands), out  # type: ignore[arg-type]
-
-
-def _unscaled(graph: Graph, operand: Operand, product: fx.Node) -> tuple[Operand, float]:
-    """Takes a constant factor off the queries when only this product sees it, and casts that the values never had."""
-    node = operand.node
-    if not graph.is_op(node, aten.mul.Tensor, aten.div.Tensor) or len(node.args) != 2 or node.kwargs:
-        return operand, 1.0
-    if only_user(node) is not product:
-        return operand, 1.0
-    found = _scaled(graph, node)
-    if found is None or isinstance(found, Refused) or graph.dtype(found[0]) != graph.dtype(node):
-        return operand, 1.0
-    return Operand(found[0], operand.order), found[1]
-
-
-def _permuted(shape: tuple[int | torch.SymInt, ...], order: tuple[int, ...]) -> tuple[int | torch.SymInt, ...]:
-    return tuple(shape[i] for i in order)
+    fits = scalar(graph, zero) == 0 and graph.is_tensor(weights)
+    fits = fits and graph.same_shape(graph.shape(node), graph.shape(weights))
+    return truth(graph, where, when) if fits else None

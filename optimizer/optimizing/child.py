@@ -15,13 +15,16 @@ from optimizer.optimizing.any_pass import steps_of
 from optimizer.optimizing.base import run_passes, standard_order
 from optimizer.optimizing.graph import Graph
 from optimizer.result import Rewrite
+from optimizer.spec import Workload
 
 Answer = tuple[dict[str, Any], list[np.ndarray]]
 
 
 def rewrite(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
-    """{model, format: pt2|onnx, passes: [{pass, options}] | null} → {rewrites}; file `rewritten.*` if any applied."""
+    """{model, format: pt2|onnx, passes: [{pass, options}] | null, workload?} → {rewrites, promised}; file `rewritten.*`
+    if any applied. `promised`: the inputs that must repeat over the batch for it to be right, by name."""
     passes = request.get("passes")
+    promised: list[str] = []
     if request["format"] == "onnx":
         from optimizer.optimizing.onnx_passes import rewrite_onnx
 
@@ -29,15 +32,19 @@ def rewrite(session: Session, request: dict[str, Any], arrays: list[np.ndarray])
         rewrites = rewrite_onnx(Path(request["model"]), passes, out)
     else:
         out = session.scratch / "rewritten.pt2"
-        rewrites = rewrite_pt2(Path(request["model"]), passes, out)
+        workload = Workload.model_validate(request["workload"]) if request.get("workload") else None
+        rewrites, promised = rewrite_pt2(Path(request["model"]), passes, out, workload)
     if any(r.applied for r in rewrites):
         session.send_file(out.name, out)
         out.unlink()
-    return {"rewrites": [r.model_dump(by_alias=True, mode="json") for r in rewrites]}, []
+    return {"rewrites": [r.model_dump(by_alias=True, mode="json") for r in rewrites], "promised": promised}, []
 
 
-def rewrite_pt2(model: Path, passes: list[dict[str, Any]] | None, out: Path) -> list[Rewrite]:
-    """Runs the passes (None: all, standard order) and saves the program to `out` if anything was applied.
+def rewrite_pt2(
+    model: Path, passes: list[dict[str, Any]] | None, out: Path, workload: Workload | None = None
+) -> tuple[list[Rewrite], list[str]]:
+    """Runs the passes (None: all, standard order) and saves the program to `out` if anything was applied. With what
+    they did, the inputs on whose promise the program relies.
 
     Raises FuseworksError `optimizing:user:bad-model`, `optimizing:user:unknown-pass`, `optimizing:user:bad-options`.
     """
@@ -47,11 +54,14 @@ def rewrite_pt2(model: Path, passes: list[dict[str, Any]] | None, out: Path) -> 
     except Exception as error:  # whatever the file does to the loader, it is the file's fault
         raise FuseworksError("optimizing:user:bad-model", text=f"{type(error).__name__}: {error}"[:1000]) from error
     graph = Graph.from_exported(exported)
+    names = [] if workload is None else [spec.name for spec in workload.inputs]
+    promised = [] if workload is None else workload.same_over_batch()
+    graph.promised = [names.index(name) for name in promised]
     with torch.no_grad():
         rewrites = run_passes(graph, steps_of(passes))
         if any(r.applied for r in rewrites):
             torch.export.save(graph.to_exported(), out)
-    return rewrites
+    return rewrites, promised if graph.relies_on_promise else []
 
 
 def _register_custom_operations() -> None:

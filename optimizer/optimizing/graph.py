@@ -59,6 +59,8 @@ class Graph:
         self.module = module
         vals = [n.meta["val"] for n in module.graph.nodes if "val" in n.meta]
         self.fake_mode = detect_fake_mode(pytree.tree_leaves(vals)) or FakeTensorMode(shape_env=ShapeEnv())
+        self.promised: list[int] = []  # the inputs, by place, whose rows the workload promises to be equal
+        self.relies_on_promise = False  # it is right for batches that keep the promise, and for no others
         self._tainted: set[fx.Node] | None = None
 
     # ---- in and out ------------------------------------------------------------------------------------------------
@@ -78,6 +80,17 @@ class Graph:
         graph = cls(exported, module)
         graph.sweep()
         return graph
+
+    def copy(self) -> Graph:
+        """The same nodes under the same names, to be rewritten apart; weights are shared."""
+        nodes = fx.Graph()
+        nodes.output(nodes.graph_copy(self.module.graph, {}))
+        nodes._codegen = self.module.graph._codegen
+        return Graph(self.exported, fx.GraphModule(self.module, nodes))
+
+    def adopt(self, other: Graph) -> None:
+        """Becomes what a copy was rewritten to."""
+        self.module, self._tainted = other.module, None
 
     def to_exported(self) -> ExportedProgram:
         """A program with the original's inputs, dynamic dims and ranges. Raises `optimizing:ours:export-again`."""

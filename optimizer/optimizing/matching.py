@@ -35,6 +35,11 @@ def constant_linear(graph: Graph, node: fx.Node) -> ConstantLinear | str | None:
         source, weight, bias = arguments["input"], arguments["weight"], arguments["bias"]
     elif graph.is_op(node, aten.matmul.default, aten.mm.default):
         (source, weight), transposed = node.args[:2], True
+    elif graph.is_op(node, aten.einsum.default):
+        read = _linear_by_einsum(node)
+        if read is None:
+            return None
+        source, weight, transposed = read
     elif graph.is_op(node, aten.addmm.default):
         arguments = graph.arguments(node)
         bias, source, weight, transposed = arguments["self"], arguments["mat1"], arguments["mat2"], True
@@ -59,6 +64,21 @@ def constant_linear(graph: Graph, node: fx.Node) -> ConstantLinear | str | None:
     if not isinstance(node.meta["val"], torch.Tensor) or value.dtype != graph.dtype(node):
         return "the weight's dtype is not the output's"
     return ConstantLinear(node, source, value.t() if transposed else value, bias_value)
+
+
+def _linear_by_einsum(node: fx.Node) -> tuple[object, object, bool] | None:
+    """(input, weight, whether the weight is [in, out]) of `bsd,df->bsf` and `...d,fd->...f`."""
+    equation, operands = node.args[0], node.args[1]
+    if not isinstance(equation, str) or not isinstance(operands, list | tuple) or len(operands) != 2:
+        return None
+    inputs, _, out = equation.replace(" ", "").partition("->")
+    source, _, weight = inputs.partition(",")
+    summed, kept = source[-1:], out[-1:]
+    fits = weight in (summed + kept, kept + summed) and len(weight) == 2 and source[:-1] == out[:-1]
+    letters = source.replace("...", "")
+    if not fits or kept in source or len(set(letters)) != len(letters) or summed == ".":
+        return None
+    return operands[0], operands[1], weight == summed + kept
 
 
 def skip_noops(graph: Graph, node: fx.Node) -> fx.Node:

@@ -11,6 +11,7 @@ from typing import Any
 
 import optimizer.packaging.errors  # noqa: F401 -- files the error texts
 from optimizer.compiling.base import serving_sizes
+from optimizer.compiling.pairs import OTHERWISE
 from optimizer.errors import FuseworksError
 from optimizer.spec import Workload
 
@@ -24,20 +25,28 @@ LIBRARIES = {
 
 
 def loading(
-    backend: str, folder: Path, options: Mapping[str, Any], details: Mapping[str, Any], workload: Workload
+    backend: str,
+    folder: Path,
+    options: Mapping[str, Any],
+    details: Mapping[str, Any],
+    workload: Workload,
+    prefix: str = "",
 ) -> dict[str, Any]:
-    """The manifest's `load`. `details` are what `compiling.build` answered; its `load` fields win."""
+    """The manifest's `load`. `details` are what `compiling.build` answered; its `load` fields win. `prefix`: of the
+    second artifact's files, where there is a pair of them."""
     if backend not in _SETTINGS:
         raise FuseworksError("packaging:ours:no-artifact", backend=backend, text="no loader is known for it")
     suffix, settings = _SETTINGS[backend]
     if "CUDAExecutionProvider" in (dict(details.get("load") or {}).get("providers") or ()):
         text = "a package for its CUDA provider is not written yet"
         raise FuseworksError("packaging:ours:no-artifact", backend=backend, text=text)
-    entries = sorted(p.name for p in folder.iterdir() if p.name.endswith(suffix))
+    own = [p.name for p in folder.iterdir() if p.name.startswith(OTHERWISE) == bool(prefix)]
+    entries = sorted(name.removeprefix(prefix) for name in own if name.endswith(suffix))
     wanted = details.get("entry")
     if (len(entries) != 1) if wanted is None else (wanted not in entries):
         raise FuseworksError("packaging:ours:no-artifact", backend=backend, text=f"{suffix} files: {entries}")
-    return {"entry": wanted or entries[0], **settings(options, workload), **dict(details.get("load") or {})}
+    found = {"entry": wanted or entries[0], **settings(options, workload), **dict(details.get("load") or {})}
+    return {**found, **{key: prefix + found[key] for key in ("entry", "cache") if key in found}}
 
 
 def _nothing(options: Mapping[str, Any], workload: Workload) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from optimizer import machine
+from optimizer.compiling.pairs import OTHERWISE
 from optimizer.packaging.artifact import collect
 from optimizer.packaging.loading import LIBRARIES, loading
 from optimizer.packaging.readme import readme
@@ -31,6 +32,7 @@ from optimizer.spec import InputSpec, Step, Workload, dump_step
 
 MANIFEST_VERSION = "1.0"
 TEMPLATE = Path(__file__).parent / "run_template.py"
+PROMISE_TEMPLATE = Path(__file__).parent / "promise_template.py"
 NATIVE_BACKENDS = frozenset({"aot_inductor"})  # compiled with -march=native: it may use all that this CPU has
 # of /proc/cpuinfo's flags those that a compiler uses by itself under -march=native (AMX it does not)
 _NATIVE_FLAGS = re.compile(
@@ -109,11 +111,14 @@ def write_package(
             },
             "settings": {"environment": dict(environment), "threads": threads},
             "load": loading(backend, folder, options, details or {}, workload),
+            "promise": _promise(backend, folder, options, details or {}, workload),
             "check": None,
         }
         if sample is not None:
             manifest["check"] = _write_sample(folder, sample, workload)
         shutil.copyfile(TEMPLATE, folder / "run.py")
+        if manifest["promise"] is not None:
+            shutil.copyfile(PROMISE_TEMPLATE, folder / "promise.py")
         pins = "".join(f"{library}=={version}\n" for library, version in manifest["toolchain"].items())
         (folder / "requirements.txt").write_text(pins, encoding="utf-8")
         (folder / "README.md").write_text(readme(manifest, speedup), encoding="utf-8")
@@ -129,6 +134,18 @@ def write_package(
     archive = out / "package.zip"
     _zip(final, archive)
     return [_artifact("package", archive, out), _artifact("manifest", final / "manifest.json", out)]
+
+
+def _promise(
+    backend: str, folder: Path, options: Mapping[str, Any], details: Mapping[str, Any], workload: Workload
+) -> dict[str, Any] | None:
+    """What must hold for the artifact to be right, and how the one is loaded that answers where it does not."""
+    if not details.get("promised"):
+        return None
+    load = loading(backend, folder, options, details["otherwise"], workload, prefix=OTHERWISE)
+    names = list(details["promised"])
+    places = [place for place, spec in enumerate(workload.inputs) if spec.name in names]
+    return {"same_over_batch": names, "places": places, "load": load}
 
 
 def _input(spec: InputSpec) -> dict[str, Any]:

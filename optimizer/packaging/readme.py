@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+REPEATED = """It is fast while every row of {names} is the same. Every call looks, and one where they differ goes to the
+model without rewrites, which is here as well: the answer is right, and takes as long as that model does."""
+
 
 def readme(manifest: dict[str, Any], speedup: str | None) -> str:
     """`speedup` is the verdict in words, as the run gave it."""
@@ -15,6 +18,9 @@ def readme(manifest: dict[str, Any], speedup: str | None) -> str:
     outputs = "\n".join(f"- `{o['name']}`: {o.get('dtype', '')} {_shape(o)}" for o in manifest["outputs"])
     settings = "\n".join(f"export {k}={v}" for k, v in manifest["settings"]["environment"].items())
     device = manifest["device"]
+    promise = manifest.get("promise")
+    repeated = ", ".join(f"`{name}`" for name in promise["same_over_batch"]) if promise else ""
+    pair = f"\n{REPEATED.format(names=repeated)}\n" if promise else ""
     where = f"the GPU architecture {device['arch']}" if device["arch"] else "CPU"
     isa = f" with {', '.join(device['isa'])}" if device["isa"] else ""
     return f"""# {manifest["name"]}
@@ -61,7 +67,7 @@ Outputs:
 
 `run.py` refuses inputs outside of this contract (exit code 4): the compiled model itself would answer some of them
 wrongly without a word.
-
+{pair}
 ## Where it runs
 
 {pins}; {where}{isa}. Anything else is refused (exit code 3), and so is a package of which a file was changed: each

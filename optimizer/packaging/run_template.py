@@ -19,6 +19,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import runpy
 import shutil
 import sys
 import tarfile
@@ -63,14 +64,12 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 def check_files(folder: Path, manifest: dict[str, Any]) -> None:
     for name, entry in manifest["files"].items():
-        digest = hashlib.sha256()
         try:
             with open(folder / name, "rb") as file:
-                while chunk := file.read(1 << 20):
-                    digest.update(chunk)
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
             raise PackageRefused(f"{name} is missing: {error.strerror}") from error
-        if digest.hexdigest() != entry["sha256"]:
+        if digest != entry["sha256"]:
             raise PackageRefused(f"{name} was changed after it was packaged (its SHA-256 does not match)")
 
 
@@ -181,7 +180,11 @@ class Model:
             text = f"started without {', '.join(missing)}: slower than measured; README.md says how to set them"
             warnings.warn(text, RuntimeWarning, stacklevel=2)
         load = {**self.manifest["load"], "threads": threads or self.manifest["settings"]["threads"]}
-        self._run = LOADERS[self.manifest["backend"]](self.folder, self.manifest, load)
+        runner = LOADERS[self.manifest["backend"]]
+        self._run = runner(self.folder, self.manifest, load)
+        if promise := self.manifest.get("promise"):
+            guarded = runpy.run_path(str(self.folder / "promise.py"))["guarded"]
+            self._run = guarded(promise, self._run, runner(self.folder, self.manifest, {**load, **promise["load"]}))
 
     def predict(self, inputs: dict[str, Any]) -> dict[str, Any]:
         sizes = check_inputs(self.manifest, inputs)
@@ -192,9 +195,7 @@ class Model:
         for spec, output in zip(specs, outputs, strict=True):
             shape = spec.get("shape", list(output.shape))
             expected = [sizes.get(d) if isinstance(d, str) else d for d in shape]
-            if len(shape) != output.ndim or any(
-                e not in (None, s) for e, s in zip(expected, output.shape, strict=True)
-            ):
+            if len(shape) != output.ndim or any(e not in (None, s) for e, s in zip(expected, output.shape)):  # noqa: B905
                 raise PackageRefused(f"output {spec['name']} has shape {output.shape} where {shape} was packaged")
         return {spec["name"]: output for spec, output in zip(specs, outputs, strict=True)}
 
@@ -237,11 +238,11 @@ def _load_exported(folder: Path, manifest: dict[str, Any], load: dict[str, Any])
     dims: list[list[int]] = load.get("mark_dynamic") or []
     if manifest["backend"] == "inductor":
         if load.get("cache"):
-            scratch = tempfile.mkdtemp(prefix="fuseworks-inductor-")
-            atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+            if "scratch" not in load:  # it compiles at the first call: a pair must share one folder
+                load["scratch"] = os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(prefix="fuseworks-inductor-")
+                atexit.register(shutil.rmtree, load["scratch"], ignore_errors=True)
             with tarfile.open(folder / load["cache"]) as archive:
-                archive.extractall(scratch, filter="data")
-            os.environ["TORCHINDUCTOR_CACHE_DIR"] = scratch
+                archive.extractall(load["scratch"], filter="data")
         torch._dynamo.config.fail_on_recompile_limit_hit = True  # else it would go on in eager without a word
         module = torch.compile(module, fullgraph=True, dynamic=load.get("dynamic"), options=load.get("options") or None)
 
@@ -268,12 +269,7 @@ def _load_onnxruntime(folder: Path, manifest: dict[str, Any], load: dict[str, An
         options.add_session_config_entry(key, value)
     session = onnxruntime.InferenceSession(str(folder / load["entry"]), options, load["providers"])
     names = [i.name for i in session.get_inputs()]
-
-    def run(arrays: list[Any]) -> list[Any]:
-        outputs: list[Any] = session.run(None, dict(zip(names, arrays, strict=True)))
-        return outputs
-
-    return run
+    return lambda arrays: session.run(None, dict(zip(names, arrays, strict=True)))
 
 
 def _load_openvino(folder: Path, manifest: dict[str, Any], load: dict[str, Any]) -> Any:
@@ -304,7 +300,7 @@ LOADERS: dict[str, Any] = {"aot_inductor": _load_aot_inductor, "eager": _load_ex
 LOADERS |= {"onnxruntime": _load_onnxruntime, "openvino": _load_openvino}
 
 
-def draw_inputs(manifest: dict[str, Any], sizes: dict[str, int], seed: int = 0) -> dict[str, Any]:
+def draw_inputs(manifest: dict[str, Any], sizes: dict[str, int], seed: int = 0, keep: bool = True) -> dict[str, Any]:
     random, inputs = np.random.default_rng(seed), {}
     for spec in manifest["inputs"]:
         dtype = NUMPY_DTYPE.get(spec["dtype"], spec["dtype"])
@@ -314,6 +310,8 @@ def draw_inputs(manifest: dict[str, Any], sizes: dict[str, int], seed: int = 0) 
             inputs[spec["name"]] = random.standard_normal(shape).astype(dtype)
         else:
             inputs[spec["name"]] = random.integers(bounds["from"], bounds["below"], shape, "int64").astype(dtype)
+    for name in (manifest.get("promise") or {}).get("same_over_batch", []) if keep else []:
+        inputs[name][:] = inputs[name][:1].copy()
     return inputs
 
 
@@ -339,6 +337,7 @@ def _check_sample(model: Model) -> str:
 def self_test(model: Model, calls: int) -> dict[str, Any]:
     times_ms, dims = [], model.manifest["dims"]  # times of `predict` as a service calls it
     model.predict(draw_inputs(model.manifest, {n: d["min"] for n, d in dims.items()}))
+    model.predict(draw_inputs(model.manifest, {n: d["serve"][0] for n, d in dims.items()}, keep=False))
     sets = [draw_inputs(model.manifest, {n: d["serve"][0] for n, d in dims.items()}, seed) for seed in range(8)]
     for i in range(calls + calls // 5):  # the first sixth warms up
         start = time.perf_counter()

@@ -20,6 +20,7 @@ from optimizer.spec import Policy, Precision, Workload
 from optimizer.verifying import probing
 from optimizer.verifying.agreement import Agreement
 from optimizer.verifying.asking import Answers, ask
+from optimizer.verifying.broken_promises import broken_promises
 from optimizer.verifying.controls import run_controls
 from optimizer.verifying.explaining import explain
 from optimizer.verifying.judging import form_reason, judge_pooled
@@ -172,7 +173,8 @@ class Verifier:
         what the reference would take too long for; the result says so."""
         growth = min(EDGE_GROWTH, max(SURE_GROWTH, EDGE_TRUTH_BYTES / max(truth_bytes, 1)))
         edges = []
-        for edge in edge_sets(self.workload, self.rng, max_growth=growth):
+        broken = broken_promises(self.workload, self.rng.spawn(1)[0])
+        for edge in [*edge_sets(self.workload, self.rng, max_growth=growth), *broken]:
             question = Question(edge.name, edge.kind, edge.arrays, items(self.workload, edge.sizes), edge.amplifies)
             if not edge.sure and edge.growth * seconds > EDGE_SECONDS:
                 question.not_judged = (

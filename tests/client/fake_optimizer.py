@@ -41,6 +41,11 @@ def main(verb: str, *rest: str) -> int:
     }
     if behaviour == "ok":
         answer()
+    elif behaviour == "packages":
+        (out / "package").mkdir()
+        (out / "package" / "run.py").write_text("")
+        (out / "package.zip").write_text("")
+        answer()
     elif behaviour == "user":
         answer(status="failed", problem=problem)
         return 4

@@ -80,6 +80,7 @@ def test_every_option_arrives_in_a_spec_that_the_optimizer_accepts(fuseworks: Co
         "runtime_settings": False,
         "max_error_ratio": 2.5,
         "max_pairs": 9,
+        "rivals": "best",
         "ablation": False,
         "seed": 7,
     }

@@ -10,7 +10,7 @@ import pytest
 
 from tests.client.conftest import ROOT, Command
 
-LOCAL = ["optimize", "apply", "inspect", "compare", "recipe", "schema", "doctor"]
+LOCAL = ["optimize", "apply", "inspect", "compare", "bench", "recipe", "schema", "doctor"]
 VERBS = [*LOCAL, "login", "submit", "follow", "cancel", "package"]
 RECIPE_VERBS = {
     "check": " FILE",

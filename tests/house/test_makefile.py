@@ -64,6 +64,16 @@ def test_the_tests_leave_out_what_takes_minutes() -> None:
     assert '-m "not slow" tests' in make("-n", "test")
 
 
+def test_the_benchmark_runs_examples_and_suite_and_its_short_form_four_models() -> None:
+    plan = make("-n", "bench", "LANE=bf16", "RESUME=1", "RESULTS=somewhere")
+    assert "-m fuseworks_client bench --lane bf16 --resume" in plan
+    assert " examples/din.py " in plan and " benchmarks/models " in plan and "--out somewhere" in plan
+    short = make("-n", "bench-quick")
+    models = ["examples/din.py", "examples/mmoe.py", "examples/dlrm.py", "examples/dcn_v2.py"]
+    assert re.findall(r"examples/\w+\.py", short) == models
+    assert "--resume" not in short
+
+
 def test_ci_checks_first_so_that_pytest_has_the_last_word() -> None:
     steps = re.findall(r"^make (\S+)", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
     assert steps[-2:] == ["check", "test"]

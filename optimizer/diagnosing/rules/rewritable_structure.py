@@ -13,12 +13,17 @@ MOST_LINES_TOLD = 3
 LITTLE = 0.01  # of the time: what is spent on less is no finding of weight, however often it stands there
 # What stands in the model, in the words of whoever wrote it; what becomes of it is the pass's own description.
 WRITTEN = {
+    "batch_weighted_sums": "Several weighted sums over one stack of vectors, each by itself",
+    "deduplicate_rows": "What repeats over the batch by the workload's promise, computed for every row",
+    "flatten_gathers": "A gather by constant indices over several dimensions",
     "fold_batch_norm": "Batch norm as a layer of its own behind a convolution or a linear layer",
     "fuse_add_norm": "A residual add and the norm behind it as two operations",
     "fuse_attention": "Attention written out by hand",
     "last_token_pushdown": "Layers that run for every position of a sequence of which one is used",
     "merge_embedding_tables": "A lookup for each of several embedding tables of one width",
     "merge_parallel_linears": "Several linear layers side by side on the same input",
+    "skip_masked_scores": "Pointwise attention that computes scores which its constant mask always hides",
+    "split_batched_linears": "A batched product with constant weights, one for each lane",
     "split_target_attention": "A linear layer over the joined [q, k, q-k, q*k] of target attention",
 }
 

@@ -1,8 +1,10 @@
-"""Batch normalisation in evaluation, folded into the convolution or linear layer before it.
+"""Batch normalisation in evaluation, folded into the convolution or linear layer before it, or into those behind it.
 
-With s = weight / sqrt(running_var + eps): W' = s * W (per output channel) and b' = s * (b - running_mean) + bias, in
-float64, rounded once. Refuses batch statistics (training), a layer whose output others need too, statistics or weights
-that are not constant, transposed convolutions, and a linear layer whose features the norm does not run over.
+With s = weight / sqrt(running_var + eps) and t = bias - s * running_mean the norm is s * x + t per channel. The layer
+before takes W' = s * W, b' = s * b + t per output channel; else every layer behind takes W' = W * s, b' = b + W t per
+input channel. Float64, rounded once. Looks through permutations and what has no effect. Refuses batch statistics
+(training), a layer whose output others need too, statistics or weights that are not constant, a norm that runs over
+another dimension than the layer's channels, and padded or transposed layers behind a norm: their zeros are not shifted.
 """
 
 from __future__ import annotations
@@ -16,12 +18,19 @@ from torch import fx
 
 from optimizer.optimizing.base import Pass, Report, register_pass
 from optimizer.optimizing.graph import Graph
-from optimizer.optimizing.matching import only_user, skip_noops
+from optimizer.optimizing.layers import (
+    Layer,
+    Weights,
+    layer_before,
+    layers_behind,
+    rebuilt,
+    with_scaled_input,
+    with_scaled_output,
+)
 
 aten = torch.ops.aten
 NORMS = (aten.batch_norm, aten._native_batch_norm_legit_no_training, aten.native_batch_norm)
-CONVOLUTIONS = (aten.conv1d, aten.conv2d, aten.conv3d)
-TRANSPOSED = (aten.conv_transpose1d, aten.conv_transpose2d, aten.conv_transpose3d)
+CHANNELS = 1
 
 
 @dataclass
@@ -36,32 +45,23 @@ class _Affine:
 @register_pass
 class FoldBatchNorm(Pass):
     name = "fold_batch_norm"
-    title = "Fold batch norm into the layer before it"
-    summary = "Convolution or linear followed by batch norm in evaluation becomes one layer with scaled weights."
+    title = "Fold batch norm into the layer beside it"
+    summary = "Batch norm in evaluation beside a convolution or linear layer becomes part of that layer's weights."
     numerics: ClassVar[Literal["exact", "reassociates"]] = "reassociates"
     order = 40
 
     def apply(self, graph: Graph, options: Any, report: Report) -> None:
         for node in graph.operations(*NORMS):
             affine = _affine(graph, node)
-            if isinstance(affine, str):
-                report.refused(node, affine)
+            result = affine if isinstance(affine, str) else _first_output(node)
+            if isinstance(affine, str) or isinstance(result, str):
+                report.refused(node, str(result))
                 continue
-            layer = skip_noops(graph, affine.source)
-            reason = _why_not(graph, layer, affine.source)
+            reason = _into_layer_before(graph, node, affine, result, report)
+            if reason is not None:
+                reason = _into_layers_behind(graph, node, affine, result, report, reason)
             if reason is not None:
                 report.refused(node, reason)
-                continue
-            result = _first_output(node)
-            if isinstance(result, str):
-                report.refused(node, result)
-                continue
-            folded = _folded(graph, layer, affine)
-            if isinstance(folded, str):
-                report.refused(node, folded)
-                continue
-            report.applied(node, f"folded into the weights of {layer.name}")
-            graph.replace(result, folded)
 
 
 def _affine(graph: Graph, node: fx.Node) -> _Affine | str:
@@ -86,26 +86,6 @@ def _affine(graph: Graph, node: fx.Node) -> _Affine | str:
     return _Affine(given["input"], scale, shift)
 
 
-def _why_not(graph: Graph, layer: fx.Node, source: fx.Node) -> str | None:
-    if graph.is_op(layer, *TRANSPOSED):
-        return "a transposed convolution feeds it"
-    if graph.is_op(layer, aten.convolution):
-        if graph.arguments(layer)["transposed"]:
-            return "a transposed convolution feeds it"
-    elif graph.is_op(layer, aten.linear):
-        if len(graph.shape(layer)) != 2:
-            return "it runs over dimension 1, the linear layer's features are the last dimension"
-    elif not graph.is_op(layer, *CONVOLUTIONS):
-        return "no convolution or linear layer feeds it"
-    node = source
-    while True:
-        if only_user(node) is None:
-            return f"the output of {node.name} has other users"
-        if node is layer:
-            return None
-        node = node.args[0]  # type: ignore[assignment]
-
-
 def _first_output(node: fx.Node) -> fx.Node | str:
     """The normed tensor: the node itself, or its first taken output."""
     if not isinstance(node.meta["val"], list | tuple):
@@ -116,20 +96,38 @@ def _first_output(node: fx.Node) -> fx.Node | str:
     return taken[0]
 
 
-def _folded(graph: Graph, layer: fx.Node, affine: _Affine) -> fx.Node | str:
-    given = graph.arguments(layer)
-    weight = graph.constant_value(given["weight"])
-    if weight is None:
-        return f"the weight of {layer.name} is not constant"
-    bias = None if given["bias"] is None else graph.constant_value(given["bias"])
-    if given["bias"] is not None and bias is None:
-        return f"the bias of {layer.name} is not constant"
-    per_channel = affine.scale.reshape(-1, *[1] * (weight.dim() - 1))
-    shifted = affine.shift if bias is None else bias.double() * affine.scale + affine.shift
-    names = {
-        "weight": graph.constant((weight.double() * per_channel).to(weight.dtype), f"{layer.name}_weight"),
-        "bias": graph.constant(shifted.to(weight.dtype), f"{layer.name}_bias"),
-    }
-    args = [names.get(name, value) for name, value in given.items()]
-    assert isinstance(layer.target, torch._ops.OpOverload)
-    return graph.call(layer.target, *args, before=layer, like=layer)
+def _into_layer_before(graph: Graph, node: fx.Node, affine: _Affine, result: fx.Node, report: Report) -> str | None:
+    layer = layer_before(graph, affine.source, CHANNELS, node)
+    if not isinstance(layer, Layer):
+        return layer or "no convolution or linear layer feeds it"
+    weights = with_scaled_output(layer, affine.scale, affine.shift)
+    if isinstance(weights, str):
+        return weights
+    report.applied(node, f"folded into the weights of {layer.node.name}")
+    new = rebuilt(graph, layer, layer.input, weights)
+    kept = new if affine.source is layer.node else affine.source
+    graph.replace(layer.node, new)
+    graph.replace(result, kept)
+    return None
+
+
+def _into_layers_behind(
+    graph: Graph, node: fx.Node, affine: _Affine, result: fx.Node, report: Report, reason: str
+) -> str | None:
+    """`reason`: why the layer before it cannot take it."""
+    layers = layers_behind(graph, result, CHANNELS)
+    if layers is None:
+        return reason
+    if isinstance(layers, str):
+        return f"{reason}; {layers}"
+    weights: list[Weights] = []
+    for layer in layers:
+        scaled = with_scaled_input(layer, affine.scale, affine.shift)
+        if isinstance(scaled, str):
+            return f"{reason}; {scaled}"
+        weights.append(scaled)
+    names = ", ".join(layer.node.name for layer in layers)
+    report.applied(node, f"folded into the weights of {names} behind it")
+    for layer, one in zip(layers, weights, strict=True):
+        graph.replace(layer.node, rebuilt(graph, layer, affine.source, one))
+    return None

@@ -1,9 +1,12 @@
 """Attention written by hand becomes `scaled_dot_product_attention`, which never stores the scores.
 
-Takes scaling on the queries or the scores, additive masks, `masked_fill` and `where` with large negative numbers,
-float32 softmax, einsum spellings. A constant mask that is exactly causal becomes `is_causal`; any other stays a mask.
-Refuses weights that are needed elsewhere, active dropout, a softmax over another axis, scaling behind the mask.
-A row that is masked out entirely by -inf gives 0 here and NaN in a softmax; with finite masks both give the mean (in
+Takes scaling on queries, keys or scores (also by a tensor that is the same for all keys), additive masks, `masked_fill`
+and `where` with large negative numbers, float32 softmax, einsum spellings, heads flattened into the batch, scores that
+are written transposed, keys and values shared by heads. A mask that is provably causal becomes `is_causal`; any other
+stays a mask. Repeated keys and values of grouped queries stay as they are, but for a single query: then the queries of
+a group become the rows of one head, and nothing is repeated.
+Refuses weights that are needed elsewhere, active dropout, a softmax over another axis, masks that would differ in rows
+that are hidden entirely: there the fused operation gives what the softmax gave, NaN (all -inf) or the mean (finite; in
 float16 about the mean: its lowest number does not swallow the scores).
 """
 
@@ -14,12 +17,14 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import fx
 
-from optimizer.optimizing.attention import LARGEST_FILL, SOFTMAXES, Attention, Mask, Operand, Refused, find
+from optimizer.optimizing.attention import SOFTMAXES, Attention, Operand, Refused, find
+from optimizer.optimizing.attention_masks import Built, build, hidden_rows, is_causal, misfit
+from optimizer.optimizing.attention_products import VIEWS
 from optimizer.optimizing.base import Pass, Report, register_pass
-from optimizer.optimizing.graph import Graph
+from optimizer.optimizing.graph import Graph, same_size
+from optimizer.optimizing.matching import one, skip_noops
 
 aten = torch.ops.aten
-Masks = dict[Any, fx.Node]
 
 
 @register_pass
@@ -31,37 +36,31 @@ class FuseAttention(Pass):
     order = 50
 
     def apply(self, graph: Graph, options: Any, report: Report) -> None:
-        masks: Masks = {}  # layers that share a mask share what is built from it
+        masks: Built = {}  # layers that share a mask share what is built from it
         for softmax in graph.operations(*SOFTMAXES):
             found = find(graph, softmax)
             if isinstance(found, Refused):
                 report.refused(found.node, found.reason)
             elif found is not None:
-                reason = _hopeless(graph, found)
-                if reason is None:
+                why = misfit(graph, found)
+                if why is None:
                     _fuse(graph, found, masks, report)
                 else:
-                    report.refused(softmax, reason)
+                    report.refused(why[1], why[0])
 
 
-def _hopeless(graph: Graph, found: Attention) -> str | None:
-    """A constant mask that hides a whole row: a softmax gives NaN there, the fused operation 0."""
-    additive = _constant_mask(graph, found)
-    if additive is not None and bool((additive == -torch.inf).all(-1).any()):
-        return "a row of its constant mask is -inf throughout, where a softmax gives NaN"
-    return None
-
-
-def _fuse(graph: Graph, found: Attention, masks: Masks, report: Report) -> None:
+def _fuse(graph: Graph, found: Attention, masks: Built, report: Report) -> None:
     before = found.output
-    query, key, value = (_laid_out(graph, o, before) for o in (found.query, found.key, found.value))
-    causal = _is_causal(graph, found, graph.shape(query)[-2], graph.shape(key)[-2])
-    mask = None if causal or not found.masks else _mask(graph, found, masks)
-    headless = len(graph.shape(query)) == 3
-    if headless:  # the fused CPU kernel takes four dimensions only
-        query, key, value = (graph.call(aten.unsqueeze.default, x, 1, before=before) for x in (query, key, value))
+    causal = is_causal(graph, found)
+    mask = None if causal or not found.masks else build(graph, found, masks)
+    report.applied(found.output, _story(found, causal))
+    for scaled, inner in found.scaled:
+        graph.replace(scaled, inner)
+    query, key, value = _operands(graph, found, before, causal)
+    rank = len(graph.shape(query))
+    query, key, value = (_four_dims(graph, x, before) for x in (query, key, value))
     if mask is not None:
-        mask = _ranked(graph, mask, headless, before)
+        mask = _mask_of_four_dims(graph, mask, query, rank, before)
     fused = graph.call(
         aten.scaled_dot_product_attention.default,
         query,
@@ -74,139 +73,167 @@ def _fuse(graph: Graph, found: Attention, masks: Masks, report: Report) -> None:
         before=before,
         like=found.output,
     )
-    if headless:
-        fused = graph.call(aten.squeeze.dim, fused, 1, before=before, like=found.output)
+    fused = _as_output(graph, found, fused, rank, before)
+    if found.zeroed:
+        hidden = hidden_rows(graph, found, before)
+        fused = graph.call(aten.masked_fill.Scalar, fused, hidden, 0.0, before=before, like=found.output)
     if found.output_order != tuple(range(len(found.output_order))):
         fused = graph.call(aten.permute.default, fused, list(found.output_order), before=before, like=found.output)
-    report.applied(found.output, _story(graph, found, causal))
+    if len(graph.shape(found.output)) < len(found.output_order):
+        fused = graph.call(aten.flatten.using_ints, fused, 0, 1, before=before, like=found.output)
     graph.replace(found.output, fused)
     for node in (found.output, *reversed(found.below)):  # dropout counts as impure: the sweep would keep it
         graph.module.graph.erase_node(node)
 
 
+def _operands(graph: Graph, found: Attention, before: fx.Node, causal: bool) -> tuple[fx.Node, fx.Node, fx.Node]:
+    """Queries, keys and values with equal leading dims, each as (leading..., rows, columns)."""
+    query, key, value = (_laid_out(graph, o, before) for o in (found.query, found.key, found.value))
+    for scale in found.row_scales:
+        op = aten.div.Tensor if scale.divides else aten.mul.Tensor
+        query = graph.call(op, query, scale.factor, before=before, like=query)
+    shared = None if causal else _grouped(graph, found)
+    if shared is not None:
+        key, value, groups = shared
+        batch = graph.size(query, 0, before=before)
+        sizes = [batch, graph.shape(key)[1], groups, graph.shape(query)[-1]]
+        return graph.call(aten.reshape.default, query, sizes, before=before, like=query), key, value
+    query, key, value = (_repeated(graph, found, node, before) for node in (query, key, value))
+    return query, key, value
+
+
 def _laid_out(graph: Graph, operand: Operand, before: fx.Node) -> fx.Node:
-    """The operand as (batch dims..., rows, columns); a transpose before it is looked through."""
+    """The operand as (leading dims..., rows, columns); transposes before it are looked through."""
+    straight = tuple(range(len(operand.order)))
+    if operand.order == straight:
+        return operand.node
+    operand = operand.through_transposes(graph)
     node, order = operand.node, operand.order
-    rank = len(order)
-    if graph.is_op(node, aten.transpose.int, aten.permute.default) and order != tuple(range(rank)):
-        inner = list(range(rank))
-        if graph.is_op(node, aten.permute.default):
-            inner = [d % rank for d in node.args[1]]  # type: ignore[union-attr]
-        else:
-            a, b = (int(d) % rank for d in node.args[1:3])  # type: ignore[call-overload]
-            inner[a], inner[b] = inner[b], inner[a]
-        node, order = node.args[0], tuple(inner[i] for i in order)  # type: ignore[assignment]
-    if order == tuple(range(rank)):
+    if order == straight:
         return node
-    if order == (*range(rank - 2), rank - 1, rank - 2):
+    if order == (*straight[:-2], len(order) - 1, len(order) - 2):
         return graph.call(aten.transpose.int, node, -2, -1, before=before, like=node)
     return graph.call(aten.permute.default, node, list(order), before=before, like=node)
 
 
-# ---- masks -----------------------------------------------------------------------------------------------------------
+def _repeated(graph: Graph, found: Attention, node: fx.Node, before: fx.Node) -> fx.Node:
+    """A tensor that several heads or batches share, for each of them (a view)."""
+    own = graph.shape(node)[:-2]
+    if graph.same_shape(own, found.leading):
+        return node
+    sizes = _leading(graph, found, before)
+    return graph.call(aten.expand.default, node, [*sizes, -1, -1], before=before, like=node)
 
 
-def _mask(graph: Graph, found: Attention, known: Masks) -> fx.Node:
-    """One additive mask of the masks, from the inside out; built where its parts are first known."""
-    dtype = graph.dtype(found.output)
-    key = (dtype, tuple(found.masks))
-    if key in known:
-        return known[key]
-    combined: fx.Node | None = None
-    for mask in found.masks:
-        parts = [n for n in (mask.where, combined) if n is not None]
-        before = _after(graph, parts)
-        like = mask.where
-        if mask.kind != "fill":
-            part = mask.where
-            if mask.kind == "subtract":
-                part = graph.call(aten.neg.default, part, before=before, like=like)
-            if combined is not None:
-                part = graph.call(aten.add.Tensor, combined, part, before=before, like=like)
-            combined = part
-            continue
-        hidden, shown = _fill(mask, dtype), 0.0
-        where = mask.where
-        if combined is None:
-            pair = (hidden, shown) if mask.when else (shown, hidden)
-            combined = graph.call(aten.where.Scalar, where, *pair, before=before, like=like)
-        elif mask.when:
-            combined = graph.call(aten.where.ScalarSelf, where, hidden, combined, before=before, like=like)
-        else:
-            combined = graph.call(aten.where.ScalarOther, where, combined, hidden, before=before, like=like)
-    assert combined is not None
-    if graph.dtype(combined) != dtype:
-        combined = graph.call(aten.to.dtype, combined, dtype, before=_after(graph, [combined]), like=combined)
-    known[key] = combined
-    return combined
+# ---- grouped queries -------------------------------------------------------------------------------------------------
 
 
-def _fill(mask: Mask, dtype: torch.dtype) -> float:
-    """A finite fill becomes the lowest number: only so a row that is hidden entirely still gives the mean."""
-    if mask.value == -torch.inf:
-        return mask.value
-    # bfloat16's lowest is a float32 too; float32's own would become -inf when the model is run in bfloat16 later
-    return torch.finfo(torch.float16 if dtype == torch.float16 else torch.bfloat16).min
+def _grouped(graph: Graph, found: Attention) -> tuple[fx.Node, fx.Node, int] | None:
+    """(keys, values, repeats) before each head of theirs was repeated for a group of single queries."""
+    if len(found.leading) != 2 or not one(found.query.shape(graph)[-2]) or found.zeroed:
+        return None
+    # with one mask for all heads the queries of a group may be rows of one head
+    if not all(len(graph.shape(m.where)) < 3 or one(graph.shape(m.where)[-3]) for m in found.masks):
+        return None
+    if any(len(graph.shape(m.at)) != 4 or m.flipped for m in found.masks):
+        return None
+    key, value = (_before_repeat(graph, o.through_transposes(graph)) for o in (found.key, found.value))
+    if key is None or value is None or key[1] != value[1]:
+        return None
+    return key[0], value[0], key[1]
 
 
-def _after(graph: Graph, nodes: list[fx.Node]) -> fx.Node:
-    """The first place where all of these are known."""
-    position = {node: index for index, node in enumerate(graph.nodes)}
-    following: fx.Node = max(nodes, key=position.__getitem__).next
-    while following.op in ("placeholder", "get_attr"):  # inputs stay together at the top
-        following = following.next
-    return following
+def _before_repeat(graph: Graph, operand: Operand) -> tuple[fx.Node, int] | None:
+    """(x, n) of `x.repeat_interleave(n, 1)` or `x[:, :, None].expand(.., n, ..).reshape(..)`."""
+    node = operand.node
+    if operand.order != (0, 1, 2, 3):
+        return None
+    if graph.is_op(node, aten.repeat_interleave.self_int):
+        given = graph.arguments(node)
+        times = given["repeats"]
+        return (given["self"], times) if given["dim"] in (1, -3) and isinstance(times, int) else None
+    if not graph.is_op(node, *VIEWS):
+        return None
+    wide = skip_noops(graph, node.args[0])  # type: ignore[arg-type]
+    if not graph.is_op(wide, aten.expand.default) or len(graph.shape(wide)) != 5:
+        return None
+    narrow = skip_noops(graph, wide.args[0])  # type: ignore[arg-type]
+    if not graph.is_op(narrow, aten.unsqueeze.default) or narrow.args[1] not in (2, -3):
+        return None
+    inner = skip_noops(graph, narrow.args[0])  # type: ignore[arg-type]
+    before, after, repeated = graph.shape(inner), graph.shape(node), graph.shape(wide)
+    times = repeated[2]
+    kept = graph.same_shape((*repeated[:2], *repeated[3:]), before)
+    fits = kept and isinstance(times, int) and isinstance(before[1], int) and after[1] == before[1] * times
+    return (inner, times) if fits and graph.same_shape((after[0], *after[2:]), (before[0], *before[2:])) else None
 
 
-def _ranked(graph: Graph, mask: fx.Node, headless: bool, before: fx.Node) -> fx.Node:
-    """The fused CPU kernel takes masks of two or four dimensions."""
-    rank = len(graph.shape(mask))
-    if rank == 2 or rank == 4:
+# ---- four dimensions: what the fused CPU kernel takes ----------------------------------------------------------------
+
+
+def _four_dims(graph: Graph, node: fx.Node, before: fx.Node) -> fx.Node:
+    rank = len(graph.shape(node))
+    if rank == 3:
+        return graph.call(aten.unsqueeze.default, node, 1, before=before, like=node)
+    return node if rank == 4 else graph.call(aten.flatten.using_ints, node, 0, 1, before=before, like=node)
+
+
+def _mask_of_four_dims(graph: Graph, mask: fx.Node, query: fx.Node, rank: int, before: fx.Node) -> fx.Node:
+    """Two or four dimensions, of a mask for scores of `rank` dimensions."""
+    own = len(graph.shape(mask))
+    if own == 2:
         return mask
-    if rank == 3 and headless:
+    if rank == 3 and own == 3:
         return graph.call(aten.unsqueeze.default, mask, 1, before=before, like=mask)
-    for _ in range((2 if rank < 2 else 4) - rank):
+    if rank == 5 and own >= 4 and not (own == 4 and one(graph.shape(mask)[0])):
+        return _joined(graph, mask, query, before)
+    for _ in range((2 if own < 2 else 4) - own):
         mask = graph.call(aten.unsqueeze.default, mask, 0, before=before, like=mask)
     return mask
 
 
-def _constant_mask(graph: Graph, found: Attention) -> torch.Tensor | None:
-    """All masks as one additive tensor when all are constant."""
-    combined: torch.Tensor | None = None
-    for mask in found.masks:
-        value = graph.constant_value(mask.where)
-        if value is None:
-            return None
-        if mask.kind == "fill":
-            hidden = value.bool() if mask.when else ~value.bool()
-            base = torch.zeros(()) if combined is None else combined
-            combined = torch.where(hidden, torch.tensor(mask.value, dtype=base.dtype), base)
-        else:
-            value = -value if mask.kind == "subtract" else value
-            combined = value if combined is None else combined + value
-    return combined
+def _joined(graph: Graph, mask: fx.Node, query: fx.Node, before: fx.Node) -> fx.Node:
+    """The first two of five dims as one, as those of the queries were joined."""
+    if len(graph.shape(mask)) == 4:
+        mask = graph.call(aten.unsqueeze.default, mask, 0, before=before, like=mask)
+    shape = graph.shape(mask)
+    if one(shape[0]) and one(shape[1]):
+        return graph.call(aten.squeeze.dim, mask, 0, before=before, like=mask)
+    (unjoined,) = query.all_input_nodes
+    sizes = [graph.size(unjoined, i, before=before) for i in range(2)]
+    mask = graph.call(aten.expand.default, mask, [*sizes, -1, -1, -1], before=before, like=mask)
+    return graph.call(aten.flatten.using_ints, mask, 0, 1, before=before, like=mask)
 
 
-def _is_causal(graph: Graph, found: Attention, rows: int | torch.SymInt, columns: int | torch.SymInt) -> bool:
-    """Whether the masks are, provably, the lower triangle: constant, square, 0 up to the diagonal, hidden above it."""
-    mask = _constant_mask(graph, found)
-    if mask is None or not (isinstance(rows, int) and isinstance(columns, int)) or rows != columns:
-        return False
-    if mask.dim() < 2 or mask.shape[-2:] != (rows, columns) or mask.numel() != rows * columns:
-        return False
-    above = torch.ones(rows, columns, dtype=torch.bool).triu(1)
-    mask = mask.reshape(rows, columns)
-    return bool((mask[~above] == 0).all() and (mask[above] <= LARGEST_FILL).all())
+def _as_output(graph: Graph, found: Attention, fused: fx.Node, rank: int, before: fx.Node) -> fx.Node:
+    """Of four dimensions to (leading..., rows, columns)."""
+    like = found.output
+    if rank == 3:
+        return graph.call(aten.squeeze.dim, fused, 1, before=before, like=like)
+    if rank == 4 and graph.same_shape(graph.shape(fused)[:2], found.leading):
+        return fused
+    rows = graph.size(found.query.node, found.query.order[-2], before=before)
+    columns = graph.size(found.value.node, found.value.order[-1], before=before)
+    sizes = [*_leading(graph, found, before), rows, columns]
+    return graph.call(aten.reshape.default, fused, sizes, before=before, like=like)
 
 
-def _story(graph: Graph, found: Attention, causal: bool) -> str:
+def _leading(graph: Graph, found: Attention, before: fx.Node) -> list[int | fx.Node]:
+    """The sizes of the leading dims."""
+    sizes: list[int | fx.Node] = []
+    for index, size in enumerate(found.leading):
+        operands = (found.query, found.key, found.value)
+        has = next(o for o in operands if same_size(graph.shape(o.node)[o.order[index]], size))
+        sizes.append(graph.size(has.node, has.order[index], before=before))
+    return sizes
+
+
+def _story(found: Attention, causal: bool) -> str:
     text = f"scaled_dot_product_attention with scale {found.scale:.6g}"
     if causal:
-        return text + ", causal (its constant mask is the lower triangle)"
-    if not found.masks:
-        return text
-    constant = _constant_mask(graph, found) is not None
-    text += f", {len(found.masks)} mask(s) as one additive mask"
-    if constant or all(m.kind == "fill" and m.value != -torch.inf for m in found.masks):
-        return text
-    return text + "; should a row be -inf throughout, it gives 0 where the softmax gave NaN"
+        return text + ", causal (its mask is the lower triangle)"
+    if found.masks:
+        text += f", {len(found.masks)} mask(s) as one additive mask"
+    if found.row_scales:
+        text += ", a tensor's factor moved to the queries"
+    return text

@@ -55,7 +55,7 @@ def _groups(graph: Graph, report: Report) -> list[list[ConstantLinear]]:
     """Constant linears by input, in graph order; a near miss on a shared input is reported."""
     found: dict[tuple[fx.Node, torch.dtype], list[ConstantLinear]] = {}
     misses: list[tuple[fx.Node, fx.Node, str]] = []
-    for node in graph.operations(aten.linear, aten.matmul, aten.mm, aten.addmm):
+    for node in graph.operations(aten.linear, aten.matmul, aten.mm, aten.addmm, aten.einsum):
         linear = constant_linear(graph, node)
         if isinstance(linear, ConstantLinear):
             found.setdefault((linear.input, linear.weight.dtype), []).append(linear)

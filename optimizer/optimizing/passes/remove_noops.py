@@ -1,8 +1,8 @@
 """Removes operations that hand their input's values back: casts to the same dtype, copies, views that undo each other.
 
-Also dropout in evaluation, adding 0, multiplying by 1, joining one tensor. Refuses active dropout, and to drop a copy
-that keeps an output apart from an input, a weight or another output. Leaves what really moves memory (a `contiguous` of
-a transposed tensor). `x + 0` turns -0.0 into 0.0; removing it does not.
+Also casts to a wider dtype that are cast again, dropout in evaluation, adding 0, multiplying by 1, joining one tensor.
+Refuses active dropout, and to drop a copy that keeps an output apart from an input, a weight or another output. Leaves
+what really moves memory (a `contiguous` of a transposed tensor). `x + 0` turns -0.0 into 0.0; removing it does not.
 """
 
 from __future__ import annotations
@@ -93,7 +93,11 @@ def _stand_in(graph: Graph, node: fx.Node) -> fx.Node | None:
         given = graph.arguments(node)
         return source if given["train"] is False or given["p"] == 0 else None
     if graph.is_op(node, *CASTS, *COPIES):
-        return source if _same(graph, node, source) and _same_strides(graph, node, source) else None
+        if _same(graph, node, source) and _same_strides(graph, node, source):
+            return source
+        inner = _before_wider(graph, node, source)
+        same = inner is not None and _same(graph, node, inner) and _same_strides(graph, node, inner)
+        return inner if same else None
     if graph.is_op(node, aten.add, aten.sub, aten.mul, aten.div) and _neutral(graph, node):
         return source if _same(graph, node, source) else None
     if graph.is_op(node, *RESHAPES) and _same(graph, node, source):
@@ -126,6 +130,11 @@ def _shorten(graph: Graph, node: fx.Node, report: Report) -> None:
     source = node.args[0] if node.args else None
     if not isinstance(source, fx.Node) or source in graph.tainted or node in graph.tainted:
         return
+    wide = _before_wider(graph, node, source)
+    if wide is not None and _one_cast(graph.dtype(wide), graph.dtype(source), graph.dtype(node)):
+        report.applied(node, f"casts {wide.name} directly, without {source.name}")
+        graph.replace(node, graph.call(aten.to.dtype, wide, graph.dtype(node), before=node, like=node))
+        return
     outer, inner = _order(graph, node), _order(graph, source)
     if outer is not None and inner is not None:
         merged = graph.call(aten.permute.default, source.args[0], [inner[i] for i in outer], before=node, like=node)
@@ -139,6 +148,44 @@ def _shorten(graph: Graph, node: fx.Node, report: Report) -> None:
         merged = graph.call(aten.reshape.default, earlier[-1], size, before=node, like=node)
         report.applied(node, f"reshapes {earlier[-1].name} directly, without {source.name}")
         graph.replace(node, merged)
+
+
+def _before_wider(graph: Graph, node: fx.Node, source: fx.Node) -> fx.Node | None:
+    """Of two casts one behind the other, the tensor before, when the first loses nothing."""
+    if not graph.is_op(node, *CASTS) or not graph.is_op(source, *CASTS) or source in graph.tainted:
+        return None
+    before = source.args[0]
+    if not isinstance(before, fx.Node) or not graph.is_tensor(before) or before in graph.tainted:
+        return None
+    devices = {graph.value(n).device for n in (node, source, before)}
+    alike = len(devices) == 1 and _same_strides(graph, node, source) and _same_strides(graph, source, before)
+    return before if alike and _holds(graph.dtype(source), graph.dtype(before)) else None
+
+
+def _holds(wide: torch.dtype, narrow: torch.dtype) -> bool:
+    """Whether `wide` has every value of `narrow`, infinities and subnormal numbers among them."""
+    if narrow == torch.bool or wide == narrow:
+        return not wide.is_complex
+    if wide == torch.bool or wide.is_complex or narrow.is_complex:
+        return False
+    if narrow.is_floating_point:
+        if not wide.is_floating_point:
+            return False
+        a, b = torch.finfo(wide), torch.finfo(narrow)
+        return a.eps <= b.eps and a.max >= b.max and a.smallest_normal * a.eps <= b.smallest_normal * b.eps
+    values = torch.iinfo(narrow)
+    if wide.is_floating_point:
+        return values.max <= 2 / torch.finfo(wide).eps and torch.finfo(wide).max >= values.max
+    return torch.iinfo(wide).min <= values.min and torch.iinfo(wide).max >= values.max
+
+
+def _one_cast(before: torch.dtype, between: torch.dtype, after: torch.dtype) -> bool:
+    """Whether the second cast gives the same from either. Not from floats to integers: beyond their range it depends
+    on what is cast."""
+    if after.is_complex or after == torch.bool:
+        return False
+    integers = not (before.is_floating_point or between.is_floating_point)
+    return after.is_floating_point or integers
 
 
 def _keeps_apart(graph: Graph, node: fx.Node, source: fx.Node) -> bool:

@@ -147,6 +147,15 @@ def test_all_pairs_need_a_verdict_before_it_stops() -> None:
     assert {(c.base, c.other) for c in outcome.comparisons} == {("baseline", "winner"), ("best_peer", "winner")}
 
 
+def test_a_pair_that_is_not_awaited_is_told_without_holding_anything_up() -> None:
+    rng = np.random.default_rng(4)
+    more = {"best_peer": starter(rng, 1.31, 0.03)}
+    outcome = run(4, 1.3, more=more, pairs=[PAIR, Pair("best_peer", "winner", awaited=False)])
+    assert outcome.sets == 6
+    untold = outcome.comparison("best_peer", "winner")
+    assert untold is not None and untold.verdict == Verdict.CANNOT_TELL
+
+
 def test_a_contender_that_fails_drops_out_and_the_others_go_on() -> None:
     starts = itertools.count()
 

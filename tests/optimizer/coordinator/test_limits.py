@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from optimizer.coordinator.answer import Answer
 from optimizer.coordinator.limits import check_memory, in_words, limit_checks, settle_precisions
@@ -115,13 +116,19 @@ def test_the_summary_names_only_the_limits_that_the_winner_breaks() -> None:
     assert in_words(checks) == "; beyond the workload's limit of latency_ms (7.5 of 5)"
 
 
-def test_labels_and_contracts_are_told_to_be_not_acted_on() -> None:
-    told = _not_heeded(
-        workload(
-            labels={"label": "clicked", "metric": "auc", "max_drop": 0.001}, contracts=[{"same_over_batch": ["x", "y"]}]
-        )
-    )
-    assert len(told) == 2
-    assert "labels are not acted on: auc is not computed and its max_drop holds nothing back" in told[0]
-    assert "contracts (same_over_batch: x, y) shape the inputs that are drawn, and no more" in told[1]
-    assert _not_heeded(workload(limits={"latency_ms": 1.0, "peak_memory_bytes": 1})) == []
+def test_labels_are_told_to_be_not_acted_on() -> None:
+    (told,) = _not_heeded(workload(labels={"label": "clicked", "metric": "auc", "max_drop": 0.001}), "pt2")
+    assert "labels are not acted on: auc is not computed and its max_drop holds nothing back" in told
+    assert _not_heeded(workload(limits={"latency_ms": 1.0, "peak_memory_bytes": 1}), "pt2") == []
+
+
+def test_contracts_are_told_to_be_not_acted_on_in_onnx_graphs_only() -> None:
+    promising = workload(contracts=[{"same_over_batch": ["x"]}])
+    (told,) = _not_heeded(promising, "onnx")
+    assert "contracts (same_over_batch: x) shape the inputs that are drawn, and no more" in told
+    assert _not_heeded(promising, "pt2") == []
+
+
+def test_a_contract_that_names_no_input_is_an_error() -> None:
+    with pytest.raises(ValidationError, match="contracts name y, and the inputs are x"):
+        workload(contracts=[{"same_over_batch": ["x", "y"]}])

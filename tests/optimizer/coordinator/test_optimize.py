@@ -13,7 +13,7 @@ from optimizer.coordinator.answer import Answer
 from optimizer.errors import FuseworksError
 from optimizer.optimizing.planner import Facts, Planner
 from optimizer.result import Candidate, Evaluation, EvaluationStatus, Rewrite, Site
-from optimizer.spec import Policy, RuntimeSettings
+from optimizer.spec import BackendStep, Policy, RuntimeSettings
 from tests.optimizer.coordinator.support import context
 
 LEADER = "aot_inductor + rewrites"
@@ -175,8 +175,9 @@ class Judging:
         monkeypatch.setattr(winner_profile, "reserve_s", lambda bench, winner: 20.0)
         monkeypatch.setattr(winner_profile, "profile_winner", self.profile)
 
-    def judge(self, bench, winner, peer, *, deadline):
+    def judge(self, bench, winner, peer, *, deadline, beside):
         self.told.append("judged")
+        self.peer, self.beside = peer, beside
         self.judging_left_s = deadline - time.monotonic()
         if self.judged_error:
             raise self.judged_error
@@ -240,6 +241,37 @@ def test_a_winner_that_fails_while_it_is_judged_is_filed_and_the_next_gets_its_c
     assert told() is False
     assert bench.answer.evaluations[LEADER].status == EvaluationStatus.CRASHED
     assert told.told == ["judged"]
+
+
+def test_a_peer_that_fails_while_it_is_judged_as_the_winner_is_not_judged_again_as_the_next_ones_best_peer(
+    monkeypatch, bench, winner
+):
+    engine, other = (Candidate(name=n, steps=[BackendStep(backend=n)], peer=True) for n in ("openvino", "onnxruntime"))
+    finals = optimize.Finals([engine, winner], [engine, other], [], judging.FinalScreening({}, {}, 10.0))
+    told = Judging(monkeypatch, bench, engine, judged=FuseworksError("child:user:crashed", signal="SIGSEGV"))
+    assert optimize._judged_and_delivered(bench, None, None, engine, finals) is False
+    told.judged_error = None
+    assert optimize._judged_and_delivered(bench, None, None, winner, finals) is True
+    assert told.peer == other
+
+
+@pytest.mark.parametrize(("asked_for", "beside"), [("best", []), ("all", ["onnxruntime"])])
+def test_all_peers_are_judged_where_the_policy_asks_for_them(monkeypatch, tmp_path, winner, asked_for, beside):
+    bench = scene(tmp_path, planner("split", "merge"), Builds(), rivals=asked_for)
+    engine, other = (Candidate(name=n, steps=[BackendStep(backend=n)], peer=True) for n in ("openvino", "onnxruntime"))
+    for one in (engine, other):
+        bench.answer.file(Evaluation(candidate=one, status=EvaluationStatus.PASSED))
+    bench.answer.evaluations.pop("aot_inductor")
+    told = Judging(monkeypatch, bench, winner)
+    finals = optimize.Finals([winner], [engine], [], judging.FinalScreening({}, {}, 10.0))
+    assert optimize._judged_and_delivered(bench, None, None, winner, finals) is True
+    assert told.peer == engine
+    assert [one.name for one in told.beside] == beside
+
+
+def test_a_judgement_of_all_peers_keeps_more_of_the_budget(tmp_path):
+    shares = [optimize._reserve(context(tmp_path, rivals=rivals, ablation=False)) for rivals in ("best", "all")]
+    assert shares == pytest.approx([0.3, 0.45])
 
 
 def test_a_busy_machine_is_not_the_winners_fault(monkeypatch, bench, winner):

