@@ -88,11 +88,10 @@ def test_the_judgement_has_an_interval_around_its_speedup_and_raw_log_speedups(r
 def test_both_headlines_and_the_best_peer_are_told(run):
     result, _ = run
     assert result.speedup_as_deployed is not None
-    if (
-        result.best_peer is None
-    ):  # on a disturbed machine none may be reached, or one end while it is judged: it is told
+    # on a disturbed machine none may be reached, or one end while it is judged: it is told
+    if result.best_peer is None:
         failed = any("the best peer, failed while it was judged" in note for note in result.notes)
-        peers = [e for e in result.candidates if e.candidate.peer]
+        peers = [e for e in result.candidates if e.candidate.peer and not e.candidate.name.startswith("baseline")]
         assert failed or (peers and all(e.status != EvaluationStatus.PASSED and e.reason for e in peers))
     else:
         assert result.best_peer.name.startswith("openvino")
