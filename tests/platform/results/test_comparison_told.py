@@ -29,6 +29,15 @@ def undecided(name: str = "dlrm", **observed: Any) -> Run:
     return finished_run(found)
 
 
+def test_its_sentences_end_as_the_readers_language_ends_them() -> None:
+    run = undecided()
+    client = reader(run)
+    client.cookies["django_language"] = "zh-hans"
+    page = text(client, address(run))
+    assert "无法判定最佳候选是否比原模型更快。" in page
+    assert not re.search(r"[\u4e00-\u9fff]\. ", page)
+
+
 def test_a_run_that_cannot_tell_says_that_nothing_is_offered_and_why():
     run = undecided()
     page = text(reader(run), address(run))
