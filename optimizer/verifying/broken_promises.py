@@ -1,13 +1,14 @@
 """Inputs that break what the workload promises (`contracts`): a rewrite that relies on the promise must notice each.
 
-Every set differs from one that keeps the promise in as little as a wrong check may overlook: one row, one input, a NaN.
+Every set differs from one that keeps the promise in as little as a wrong check may overlook: one row, one input. No row
+of NaN is among them: vectorised engines drop a NaN in a ReLU, on some processors only, and that is no broken promise.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from optimizer.inputs import FLOATS, EdgeSet, draw
+from optimizer.inputs import EdgeSet, draw
 from optimizer.spec import Workload
 
 MAX_INPUTS = 8  # that are changed one at a time
@@ -36,10 +37,6 @@ def broken_promises(workload: Workload, rng: np.random.Generator) -> list[EdgeSe
     add("promise broken: rows of their own", {p: free[p] for p in places})
     for p in places[:MAX_INPUTS]:
         add(f"promise broken: {workload.inputs[p].name} alone", {p: _with_row(kept[p], rows - 1, free[p])})
-    floats = [p for p in places if workload.inputs[p].dtype in FLOATS]
-    add(
-        "promise broken: a row of NaN", {p: _with_row(kept[p], rows - 1, np.full_like(kept[p], np.nan)) for p in floats}
-    )
     return sets
 
 

@@ -49,7 +49,7 @@ def test_one_row_differs_at_the_end_in_the_middle_and_in_each_input_alone() -> N
     assert where["user alone"] == [[5], []]
     assert where["ids alone"] == [[], [5]]
     assert len(where["rows of their own"][0]) == 5
-    assert where["a row of NaN"] == [[5], []] and np.isnan(sets["a row of NaN"].arrays[0][5]).all()
+    assert all(np.isfinite(edge.arrays[0]).all() for edge in sets.values()), "an engine may drop a NaN"
     for edge in sets.values():
         assert edge.arrays[2].min() >= 0 and edge.arrays[2].max() < 5
         assert len(rows_that_differ(edge.arrays[1])) == 5, "nothing is promised of the item"
@@ -101,12 +101,12 @@ def test_a_rewrite_that_looks_at_every_promised_input_passes(verifier: Verifier)
     found = verifier.verify(LocalChild(guarded([0, 2])))  # type: ignore[arg-type]
     assert found.passed, found.reason
     broken = [probe for probe in found.probes if probe.name.startswith("promise broken")]
-    assert len(broken) == 7 and all(probe.judged for probe in broken)
+    assert len(broken) == 6 and all(probe.judged for probe in broken)
 
 
 def test_a_rewrite_that_trusts_the_promise_is_caught(verifier: Verifier) -> None:
     caught = failed(verifier, TorchContender(Repeating()))
-    assert {"another last row", "another row in the middle", "a row of NaN"} <= caught
+    assert {"another last row", "another row in the middle"} <= caught
 
 
 def test_a_rewrite_that_forgets_one_input_is_caught_by_that_input(verifier: Verifier) -> None:
