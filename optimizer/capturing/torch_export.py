@@ -5,10 +5,13 @@ from __future__ import annotations
 import inspect
 import re
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 from torch.export import ExportedProgram
+from torch.nn.modules import transformer
 
 import optimizer.capturing.errors  # noqa: F401
 from optimizer.capturing.torch_inputs import resized, traced_size
@@ -59,7 +62,7 @@ def export(
     refusals = []
     for strict in (False, True):
         try:
-            with torch.no_grad():
+            with torch.no_grad(), masks_unread():
                 return torch.export.export(module, examples, dynamic_shapes=dynamic, strict=strict)
         except Exception as error:  # export raises many kinds, some of its own, some of the model's
             traceback.print_exc()
@@ -67,6 +70,19 @@ def export(
     first, second = refusals
     # dynamo (strict) knows the line at which a dimension was fixed; the non-strict tracer does not
     raise Refusal(first.error, first.place or second.place, first.ranges, first.fixed) from first.error
+
+
+@contextmanager
+def masks_unread() -> Iterator[None]:
+    """nn.TransformerEncoder and -Decoder look at a mask's values to find that it is causal, and no graph can branch on
+    values (strict export gets past it, but then takes a layer as one operation, which no pass and hardly an engine
+    knows). It is a hint for speed alone: without it the mask is added as it is given."""
+    read = transformer._detect_is_causal_mask
+    transformer._detect_is_causal_mask = lambda mask, is_causal=None, size=None: is_causal is True
+    try:
+        yield
+    finally:
+        transformer._detect_is_causal_mask = read
 
 
 def _traced_sizes(

@@ -205,6 +205,31 @@ def forward(self, x):
     assert operations["aten.gelu"] == 1 and operations["aten.scaled_dot_product_attention"] == 1
 
 
+@pytest.mark.parametrize("mask", ["torch.triu(torch.ones(6, 6, dtype=torch.bool), 1)", "torch.zeros(6, 6)"])
+def test_a_masked_transformer_is_captured_layer_by_layer(mask: str, tmp_path: Path) -> None:
+    """torch's own look at the mask's values would make it one opaque operation a layer."""
+    code = f"""
+def __init__(self):
+    super().__init__()
+    layer = nn.TransformerEncoderLayer(8, 2, 16, activation="gelu", batch_first=True)
+    self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    self.register_buffer("mask", {mask})
+
+def forward(self, x):
+    return self.encoder(x, mask=self.mask)
+"""
+    path = module(tmp_path, code, inputs="[torch.randn(3, 6, 8)]")
+    answer = capture(path, tmp_path / "s")
+    program = torch.export.load(str(answer.files["captured.pt2"]))
+    names = [str(node.target) for node in program.graph.nodes if node.op == "call_function"]
+    assert names.count("aten.scaled_dot_product_attention.default") == 2
+    assert not any("transformer_encoder_layer" in name for name in names)
+    same = load_module(path, "py", tmp_path, seed=7, weights=answer.files["weights.safetensors"]).module
+    x = torch.randn(5, 6, 8)
+    with torch.no_grad():
+        torch.testing.assert_close(program.module()(x), same(x))
+
+
 def test_lazy_modules_are_built_by_their_first_call(tmp_path: Path) -> None:
     body = """
 def __init__(self):
