@@ -54,7 +54,7 @@ def _torch(session: Session, upload: Path, format: str, request: dict[str, Any])
         session.progress("Exporting the graph")
         captured = capture_upload(user, request.get("workload"), seed)
         weights = session.scratch / "weights.safetensors"
-        save_weights(user.module, weights)
+        save_weights(user.module, weights, user.fixed)
         session.send_file("weights.safetensors", weights)
         _send_samples(session, captured.workload.model_dump(include={"samples"}), user.folder)
     model = session.scratch / "captured.pt2"

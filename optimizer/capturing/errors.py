@@ -42,7 +42,8 @@ catalogue(
         ),
         "capturing:user:scalar-input": (
             "Input {name!r} is a Python {type}, and a graph takes tensors only.",
-            "Make it a constant of the model (an argument of `__init__`), or pass it as a tensor.",
+            "Make it a constant of the model (an argument of `__init__`), or pass it as a tensor. Beside tensors, "
+            "plain numbers are taken as constants, each at the same place in every call of `get_inputs()`.",
         ),
         "capturing:user:nested-input": (
             "Input {name!r} is a {type}, and inputs are plain tensors.",

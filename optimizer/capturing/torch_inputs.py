@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
+from optimizer.capturing.fixed_arguments import FIXED, fixed_among
 from optimizer.capturing.torch_module import UserModel
 from optimizer.capturing.torch_places import Sources
 from optimizer.errors import FuseworksError
@@ -27,19 +28,23 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def sample_inputs(user: UserModel) -> list[torch.Tensor]:
-    """What get_inputs() gives, as contiguous CPU tensors. Raises FuseworksError when it is anything but tensors."""
+    """The tensors that get_inputs() gives, contiguous and on the CPU. Plain values among them become the model's fixed
+    arguments at the first call. Raises FuseworksError when it gives anything else."""
     given = user.call("get_inputs")
     code = getattr(user.namespace.get_inputs, "__code__", None)
     at = user.sources.place(code.co_filename, code.co_firstlineno) if code else user.sources.shown
     if not isinstance(given, (list, tuple)) or not given:
         what = "an empty list" if isinstance(given, (list, tuple)) else f"a {type(given).__name__} instead of a list"
         raise FuseworksError("capturing:user:bad-inputs", place=at, function="get_inputs", what=what)
+    if not user.fixed and len(fixed := fixed_among(given)) < len(given):
+        user.fix(fixed)
+    given = [value for place, value in enumerate(given) if place not in user.fixed or type(value) not in FIXED]
     names = argument_names(user.module, len(given))
     return [_checked(value, name, at) for value, name in zip(given, names, strict=True)]
 
 
 def _checked(value: Any, name: str, at: str | None) -> torch.Tensor:
-    if isinstance(value, (bool, int, float, complex, str)) or value is None:
+    if type(value) in FIXED or isinstance(value, complex):
         raise FuseworksError("capturing:user:scalar-input", place=at, name=name, type=type(value).__name__)
     if isinstance(value, (list, tuple, dict)):
         raise FuseworksError("capturing:user:nested-input", place=at, name=name, type=type(value).__name__)

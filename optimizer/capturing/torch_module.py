@@ -12,7 +12,7 @@ import sys
 import traceback
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
@@ -22,8 +22,9 @@ import torch
 from torch.nn.parameter import UninitializedParameter
 
 import optimizer.capturing.errors  # noqa: F401
+from optimizer.capturing.fixed_arguments import Fixed, bind
 from optimizer.capturing.torch_places import Sources
-from optimizer.capturing.torch_weights import load_weights
+from optimizer.capturing.torch_weights import fixed_arguments_of, load_weights
 from optimizer.children.failures import out_of_memory, text_of
 from optimizer.errors import FuseworksError
 
@@ -38,6 +39,13 @@ class UserModel:
     namespace: ModuleType
     sources: Sources
     folder: Path | None
+    fixed: dict[int, Fixed] = field(default_factory=dict)
+    """The arguments of `forward`, by place, that are no tensors."""
+
+    def fix(self, fixed: dict[int, Fixed]) -> None:
+        if fixed:
+            bind(self.module, fixed)
+            self.fixed = fixed
 
     def file(self, name: str) -> Path | None:
         """A file beside `model.py` in a zip."""
@@ -84,6 +92,8 @@ def load_module(
     chosen = weights or user.file("weights.safetensors")
     if chosen is not None:
         load_weights(module, chosen)
+    if weights is not None:
+        user.fix(fixed_arguments_of(weights))
     return user
 
 

@@ -5,6 +5,7 @@ Not for `.pt2` (torch_exported) and `.onnx` (onnx_model). Runs the user's code: 
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +15,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
 from optimizer import plain_yaml
-from optimizer.capturing import torch_graph, torch_workload
+from optimizer.capturing import fixed_arguments, torch_graph, torch_workload
 from optimizer.capturing.torch_export import Refusal, explained, export
 from optimizer.capturing.torch_ids import Bounds, id_bounds
 from optimizer.capturing.torch_inputs import argument_names, check_drawn, output_leaves, sample_inputs
@@ -57,6 +58,7 @@ def capture_upload(user: UserModel, workload: Any, seed: int) -> Captured:
     else:
         shapes, program, notes = _export_as_inferred(user, names, inputs)
     torch_graph.normalise(program, [spec.name for spec in shapes.specs])
+    notes += fixed_arguments.notes(module, user.fixed)
     notes += _written_notes(program, sources, changed) + _item_notes(program, sources)
     random = _random_notes(program, sources)
     notes += random + _value_notes(output_names, outputs)
@@ -95,7 +97,7 @@ def _given_workload(user: UserModel, workload: Any) -> tuple[Workload | None, st
 
 
 def _call(user: UserModel, inputs: list[torch.Tensor]) -> tuple[list[str], list[torch.Tensor]]:
-    code = getattr(user.module.forward, "__code__", None)
+    code = getattr(inspect.unwrap(user.module.forward), "__code__", None)
     defined = user.sources.place(code.co_filename, code.co_firstlineno) if code else None
     try:
         with torch.no_grad():
@@ -213,7 +215,7 @@ def _value_notes(names: list[str], outputs: list[torch.Tensor]) -> list[str]:
 def _check_repeatable(user: UserModel, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
     _, again = _call(user, inputs)
     if len(again) != len(outputs) or any(_error(a, b) > LARGEST_ERROR for a, b in zip(again, outputs, strict=True)):
-        code = getattr(user.module.forward, "__code__", None)
+        code = getattr(inspect.unwrap(user.module.forward), "__code__", None)
         at = user.sources.place(code.co_filename, code.co_firstlineno) if code else None
         raise FuseworksError("capturing:user:not-repeatable", place=at or user.sources.shown)
 

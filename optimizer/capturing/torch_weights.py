@@ -12,19 +12,26 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 import optimizer.capturing.errors  # noqa: F401
+from optimizer.capturing.fixed_arguments import Fixed, from_metadata, to_metadata
 from optimizer.errors import FuseworksError
 
 NAMES_SHOWN = 8
 
 
-def save_weights(module: torch.nn.Module, path: Path) -> None:
+def save_weights(module: torch.nn.Module, path: Path, fixed: dict[int, Fixed] | None = None) -> None:
     first: dict[object, torch.Tensor] = {}
     stored: dict[str, torch.Tensor] = {}
     for name, tensor in _tensors(module).items():
         if _identity(tensor) not in first:
             first[_identity(tensor)] = tensor
             stored[name] = tensor.detach().contiguous().clone()  # a view into a shared storage cannot be saved as it is
-    save_file(stored, str(path))
+    save_file(stored, str(path), metadata=to_metadata(fixed or {}))
+
+
+def fixed_arguments_of(path: Path) -> dict[int, Fixed]:
+    """Those that the capture left with the weights."""
+    with safe_open(str(path), framework="pt") as file:
+        return from_metadata(file.metadata())
 
 
 def load_weights(module: torch.nn.Module, path: Path) -> None:

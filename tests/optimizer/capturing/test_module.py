@@ -205,6 +205,36 @@ def forward(self, x):
     assert operations["aten.gelu"] == 1 and operations["aten.scaled_dot_product_attention"] == 1
 
 
+def test_plain_values_among_the_inputs_are_constants_for_capture_and_baseline_alike(tmp_path: Path) -> None:
+    code = """
+def forward(self, scale, x, y=None, mode="none", *, unused=1):
+    shifted = x * scale if mode == "plus" else x - scale
+    return shifted if y is None else shifted + y
+"""
+    path = module(tmp_path, code, inputs="[2.5, torch.randn(16, 8), None, 'plus']")
+    answer = capture(path, tmp_path / "s")
+    program = torch.export.load(str(answer.files["captured.pt2"]))
+    assert [spec.name for spec in answer.workload.inputs] == ["x"]
+    assert answer.workload.inputs[0].shape == ["batch", 8], "constants do not stand in the way of the batch"
+    assert [note for note in answer.inspection["notes"] if "constant" in note] == [
+        "Input 'scale' is 2.5, no tensor: a constant of the graph",
+        "Input 'y' is None, no tensor: a constant of the graph",
+        "Input 'mode' is 'plus', no tensor: a constant of the graph",
+    ]
+    same = load_module(path, "py", tmp_path, seed=7, weights=answer.files["weights.safetensors"]).module
+    x = torch.randn(3, 8)
+    assert torch.equal(program.module()(x), x * 2.5) and torch.equal(same(x), x * 2.5)
+
+
+def test_a_plain_value_that_changes_between_calls_is_the_first_ones(tmp_path: Path) -> None:
+    code = "def forward(self, x, scale):\n    return x * scale"
+    extra = "import itertools\ncount = itertools.count(1)\n"
+    path = module(tmp_path, code, inputs="[torch.randn(16, 8), next(count)]", extra=extra)
+    answer = capture(path, tmp_path / "s")
+    program = torch.export.load(str(answer.files["captured.pt2"]))
+    assert torch.equal(program.module()(torch.ones(2, 8)), torch.ones(2, 8)), "the first call's value holds"
+
+
 @pytest.mark.parametrize("mask", ["torch.triu(torch.ones(6, 6, dtype=torch.bool), 1)", "torch.zeros(6, 6)"])
 def test_a_masked_transformer_is_captured_layer_by_layer(mask: str, tmp_path: Path) -> None:
     """torch's own look at the mask's values would make it one opaque operation a layer."""
