@@ -52,8 +52,9 @@ def notes(module: torch.nn.Module, fixed: dict[int, Fixed]) -> list[str]:
     ]
 
 
-def to_metadata(fixed: dict[int, Fixed]) -> dict[str, str]:
-    return {KEY: json.dumps(fixed)} if fixed else {}
+def to_metadata(fixed: dict[int, Fixed]) -> dict[str, str] | None:
+    # None, not {}: safetensors writes a file without tensors and with empty metadata that it cannot read
+    return {KEY: json.dumps(fixed)} if fixed else None
 
 
 def from_metadata(metadata: dict[str, str] | None) -> dict[int, Fixed]:

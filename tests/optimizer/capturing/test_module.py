@@ -226,6 +226,14 @@ def forward(self, scale, x, y=None, mode="none", *, unused=1):
     assert torch.equal(program.module()(x), x * 2.5) and torch.equal(same(x), x * 2.5)
 
 
+@pytest.mark.parametrize("inputs", ["[torch.ones(2, 8)]", "[torch.ones(2, 8), 3]"])
+def test_a_model_without_weights_is_built_anew(inputs: str, tmp_path: Path) -> None:
+    path = module(tmp_path, "def forward(self, x, k=3):\n    return x * k", inputs=inputs)
+    answer = capture(path, tmp_path / "s")
+    same = load_module(path, "py", tmp_path, seed=7, weights=answer.files["weights.safetensors"]).module
+    assert torch.equal(same(torch.ones(2, 8)), torch.full((2, 8), 3.0))
+
+
 def test_a_plain_value_that_changes_between_calls_is_the_first_ones(tmp_path: Path) -> None:
     code = "def forward(self, x, scale):\n    return x * scale"
     extra = "import itertools\ncount = itertools.count(1)\n"
