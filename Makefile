@@ -1,7 +1,7 @@
 # Fuseworks. `make` alone lists what there is.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test frontend messages openapi demo run test test-slow test-hostile check format doctor bench bench-quick lock clean
+.PHONY: help setup setup-test frontend messages openapi demo run test test-slow test-hostile check format doctor bench bench-quick calibrate lock clean
 
 PY := .venv/bin/python
 SETUP := chosen=$$(scripts/find_python.sh) && "$$chosen" scripts/set_up.py
@@ -80,6 +80,10 @@ bench: setup ## Measure examples/ and benchmarks/models/ beside every engine (ho
 
 bench-quick: setup ## Measure four ranking models beside the best engine of each, in under ten minutes
 	@$(BENCH) $(QUICK) --budget $(QUICK_BUDGET) --rivals best --out $(RESULTS)-quick
+
+calibrate: setup ## Record identical processes and count wrong verdicts (half an hour; goes on where it was cut)
+	@$(PY) -m benchmarks.calibration record
+	@$(PY) -m benchmarks.calibration analyse
 
 lock: setup-test ## Resolve the bounds of pyproject.toml anew into requirements.lock (UPGRADE=1: newest versions)
 	@$(PY) scripts/lock.py $$(command -v uv || echo .venv/bin/uv)

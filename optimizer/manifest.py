@@ -19,6 +19,7 @@ from optimizer.compiling.base import BACKENDS
 from optimizer.diagnosing.base import RULES
 from optimizer.optimizing.base import standard_order
 from optimizer.optimizing.onnx_passes.base import standard_order as onnx_standard_order
+from optimizer.optimizing.step_passes.base import standard_order as step_standard_order
 
 FORMAT = 1
 
@@ -31,6 +32,7 @@ def manifest(target: str) -> dict[str, Any]:
         "libraries": machine.library_versions(),
         "passes": [one.manifest() for one in standard_order()],
         "onnx_passes": [one.manifest() for one in onnx_standard_order()],
+        "step_passes": [one.manifest() for one in step_standard_order()],
         "kernels": [kernel.manifest() for kernel in KERNELS],
         "backends": [{**backend.manifest(), "unavailable": backend.unavailable(target)} for backend in BACKENDS],
         "rules": [{"name": rule.name, "summary": _summary(rule)} for rule in RULES],

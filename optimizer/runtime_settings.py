@@ -11,6 +11,7 @@ import platform
 from pathlib import Path
 from typing import Any
 
+from optimizer import denormals
 from optimizer.machine import physical_cores, transparent_huge_pages
 from optimizer.spec import RuntimeSettings
 
@@ -25,10 +26,12 @@ NO_TRIM = {
 }
 HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 HUGE_PAGES_SINCE = (2, 35)
+BOUND = {"OMP_PROC_BIND": "close", "OMP_PLACES": "cores"}
 
 
 def environment(settings: RuntimeSettings, threads: int) -> dict[str, str]:
-    """The variables a process needs for these settings. `settings.threads` wins over `threads`.
+    """The variables a process needs for these settings. `settings.threads` wins over `threads`. Denormals are no
+    variable's: a process sets them itself (`optimizer/denormals.py`).
 
     The MALLOC_ names and GLIBC_TUNABLES take effect together: glibc reads both.
     """
@@ -38,6 +41,10 @@ def environment(settings: RuntimeSettings, threads: int) -> dict[str, str]:
         found |= NO_TRIM
     if settings.huge_pages:
         found |= HUGE_PAGES
+    if settings.thread_binding == "cores":
+        found |= BOUND
+    if settings.thread_waiting != "default":
+        found["OMP_WAIT_POLICY"] = settings.thread_waiting.upper()
     return found
 
 
@@ -45,7 +52,7 @@ def available() -> dict[str, Any]:
     """What this machine honours: `reason` of a setting is None when it takes effect, else why it does not."""
     library, version = libc()
     pages = transparent_huge_pages()
-    reasons: dict[str, str | None] = {"allocator": None, "huge_pages": None}
+    reasons: dict[str, str | None] = {"allocator": None, "huge_pages": None, "denormals": denormals.unavailable()}
     if library != "glibc":
         reasons["allocator"] = reasons["huge_pages"] = f"these settings are glibc's, and this Python runs on {library}"
     elif _numbers(version) < HUGE_PAGES_SINCE:
@@ -62,6 +69,8 @@ def honoured(settings: RuntimeSettings) -> str | None:
         return str(reasons["allocator"])
     if settings.huge_pages and reasons["huge_pages"]:
         return str(reasons["huge_pages"])
+    if settings.denormals == "flushed" and reasons["denormals"]:
+        return str(reasons["denormals"])
     return None
 
 

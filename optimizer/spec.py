@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 Dtype = Literal["float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"]
-Precision = Literal["float32", "bfloat16"]
+Precision = Literal["float32", "bfloat16", "int8"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)  # the most precise first
 SHORT_BUDGET_S = 60  # below it a run is warned of: it rarely comes to a verdict
 
 
@@ -113,11 +114,25 @@ class Labels(Strict):
     max_drop: float
 
 
+class Optimizer(Strict):
+    """What a training step updates the parameters with; all else as `torch.optim` has it by default."""
+
+    name: Literal["sgd", "adam", "adamw", "adagrad"]
+    lr: float = Field(gt=0, allow_inf_nan=False, description="learning rate")
+
+
 class Workload(Strict):
-    """How a model version is called."""
+    """How a model version is called. In mode `training` a call is one step: forward, loss, backward, update; `inputs`
+    are the model's, then the targets (the loss's parameters behind the model's output)."""
 
     name: str = "serving"
     mode: Mode = Mode.INFERENCE
+    loss: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,79}$",
+        description="training: the function of the module that takes the model's output and the targets",
+    )
+    optimizer: Optimizer | None = Field(default=None, description="training only")
     inputs: list[InputSpec] = Field(min_length=1)
     dims: dict[str, Dim] = Field(default_factory=dict)
     samples: str | None = Field(
@@ -150,6 +165,12 @@ class Workload(Strict):
         return self
 
     @model_validator(mode="after")
+    def _loss_is_for_training(self) -> Workload:
+        if self.mode is Mode.INFERENCE and (self.loss is not None or self.optimizer is not None):
+            raise ValueError("loss and optimizer are for mode training")
+        return self
+
+    @model_validator(mode="after")
     def _contracts_name_inputs(self) -> Workload:
         names = {i.name for i in self.inputs}
         strange = [n for contract in self.contracts for n in contract.same_over_batch if n not in names]
@@ -174,11 +195,36 @@ class Workload(Strict):
 
 
 class RuntimeSettings(Strict):
-    """Settings of the serving process. `glibc-no-trim`: malloc neither trims nor maps, so pages are faulted in once."""
+    """Settings of the serving process. `glibc-no-trim`: malloc neither trims nor maps, so pages are faulted in once.
+    Binding and waiting are those of torch's engines: ONNX Runtime and OpenVINO have threads of their own."""
 
     allocator: Literal["default", "glibc-no-trim"] = "default"
     huge_pages: bool = Field(default=False, description="glibc malloc asks for transparent huge pages")
     threads: int | None = Field(default=None, ge=1, le=1024, description="intra-op threads; null keeps the run's")
+    thread_binding: Literal["none", "cores"] = Field(
+        default="none", description="cores: OpenMP keeps each thread on a core of its own"
+    )
+    thread_waiting: Literal["default", "active", "passive"] = Field(
+        default="default",
+        description="OpenMP threads without work: spin (active), sleep at once (passive), or spin a while (default)",
+    )
+    denormals: Literal["kept", "flushed"] = Field(
+        default="kept", description="flushed: the processor takes floats below some 1e-38 as zero"
+    )
+
+
+class LayerShape(Strict):
+    """Linear layers with weights of one shape: a layer's place among its like, which rewrites elsewhere do not move."""
+
+    inputs: int = Field(ge=1)
+    outputs: int = Field(ge=1)
+    nth: list[Annotated[int, Field(ge=0)]] = Field(
+        default_factory=list, description="which of them, in the order of the graph, from 0; empty: all"
+    )
+
+    def __str__(self) -> str:
+        """`512 to 64 (0, 2)`."""
+        return f"{self.inputs} to {self.outputs}" + (f" ({', '.join(map(str, self.nth))})" if self.nth else "")
 
 
 class KeepFloat32(Strict):
@@ -186,6 +232,7 @@ class KeepFloat32(Strict):
 
     last_linears: int = Field(default=0, ge=0)
     ops: list[str] = Field(default_factory=list, description="aten operation names, such as softmax")
+    layers: list[LayerShape] = Field(default_factory=list, description="linear layers, by the shape of their weights")
 
 
 class RuntimeStep(Strict):
@@ -200,6 +247,16 @@ class PassStep(Strict):
 class PrecisionStep(Strict):
     precision: Precision
     keep_float32: KeepFloat32 = KeepFloat32()
+    rest: Literal["float32", "bfloat16"] = Field(
+        default="float32",
+        description="under int8: what all that is not int8 computes in, the layers that are kept, too",
+    )
+
+    @model_validator(mode="after")
+    def _rest_is_that_of_int8(self) -> PrecisionStep:
+        if self.rest != "float32" and self.precision != "int8":
+            raise ValueError(f"`rest` is what int8 leaves, and the precision is {self.precision}")
+        return self
 
 
 class BackendStep(Strict):

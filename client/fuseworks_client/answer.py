@@ -19,6 +19,7 @@ BASELINES = frozenset({"baseline", "baseline (default settings)"})
 DISTURBED = 1.5  # times the judged median: what a call took in a profile of a busy moment
 LEFT_OUT = "the policy does not name this backend"  # the planner's words
 MAX_FINDINGS, MAX_APPLIED, MAX_REFUSED, MAX_OPERATIONS = 5, 3, 1, 4
+MAX_LAYERS = 12
 
 
 def show(result: Result, folder: Path | None, console: Console) -> None:
@@ -35,6 +36,7 @@ def show(result: Result, folder: Path | None, console: Console) -> None:
         parts.append(_candidates(result))
     parts += [
         *_ablation(result),
+        *_layers(result),
         *_profiles(result),
         *_rewrites(result),
         *_notes(result),
@@ -57,7 +59,8 @@ def _headline(result: Result) -> Iterator[RenderableType]:
         times = f"{words.milliseconds(result['baseline_ms'])} before"
         if result.get("best_ms") is not None:
             times += f", {words.milliseconds(result['best_ms'])} after"
-        rows.add_row(_label("one call"), Text(f"{times} (median)"))
+        step = (result.get("workload") or {}).get("mode") == "training"
+        rows.add_row(_label("one step" if step else "one call"), Text(f"{times} (median)"))
     if result.get("speedup") is not None:
         rows.add_row(_label("speedup"), Text(words.speedup(result["speedup"], result.get("speedup_ci"))))
         rows.add_row(_label(""), Text("under the same runtime settings on both sides", style="dim"))
@@ -78,6 +81,9 @@ def _headline(result: Result) -> Iterator[RenderableType]:
         rows.add_row(_label("best peer"), Text(text))
     for output in result.get("numerics") or []:
         rows.add_row(_label("numerics"), Text(words.plain(f"{output['output']}: {words.numerics(output)}")))
+    metric = _task_metric(result)
+    if metric:
+        rows.add_row(_label("task metric"), Text(words.plain(words.task_metric(metric))))
     sides = ("after", "before") if result.get("purpose") == "compare" else ("winner", "baseline")
     for check in result.get("limits") or []:
         broken = check.get("winner_kept") is False
@@ -194,6 +200,35 @@ def _ablation(result: Result) -> Iterator[RenderableType]:
         rows.add_row(Text(f"  {words.step(row['step'])}"), Text(text))
     if rows.row_count:
         yield _titled("What each step gives by itself", rows)
+
+
+def _layers(result: Result) -> Iterator[RenderableType]:
+    for plan in result.get("layer_plans") or []:
+        tried, layers = plan["layers"][0]["tried"], plan["layers"]
+        lower = [layer for layer in layers if layer["precision"] != "float32"]
+        text = f"{len(lower)} of {len(layers)} linear layers go to {tried}"
+        if lower:
+            share = f"{plan['share_of_allowed']:.0%} of the error that is allowed, over {plan['samples']} samples"
+            text += f" in {' and '.join(plan['candidates'])}: together they take {share}"
+        rows = _grid()
+        rows.add_row(_label(""), Text(words.plain(text)))
+        costliest = sorted(layers, key=lambda layer: -layer["float32_ms"])
+        for layer in costliest[:MAX_LAYERS]:
+            where = layer.get("source") or layer["node"]
+            shape = f"{layer['inputs']} to {layer['outputs']}"
+            rows.add_row(_label(layer["precision"]), Text(words.plain(f"{shape} at {where}: {layer['reason']}")))
+        if len(layers) > MAX_LAYERS:
+            rows.add_row(_label(""), Text(f"{len(layers) - MAX_LAYERS} more in result.json", style="dim"))
+        yield _titled("Precision by layer", rows)
+
+
+def _task_metric(result: Result) -> Mapping[str, Any] | None:
+    """Of the winner."""
+    for evaluation in result.get("candidates") or []:
+        if evaluation["candidate"]["name"] == result.get("winner"):
+            found: Mapping[str, Any] | None = (evaluation.get("verification") or {}).get("task_metric")
+            return found
+    return None
 
 
 def _profiles(result: Result) -> Iterator[RenderableType]:

@@ -78,7 +78,7 @@ measuring: Any = _combined(
 precision: Any = click.option(
     "--precision",
     multiple=True,
-    type=click.Choice(["float32", "bfloat16"]),
+    type=click.Choice(["float32", "bfloat16", "int8"]),
     help="A precision that may be used; give it again for more. Default: float32 only.",
 )
 

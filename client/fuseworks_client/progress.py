@@ -57,7 +57,7 @@ class LiveView:
 
     def __init__(self, console: Console) -> None:
         self._recent: deque[Text] = deque(maxlen=RECENT)
-        self._stage, self._candidate, self._best = "starting", "", ""
+        self._stage, self._candidate, self._best, self._first = "starting", "", "", ""
         self._budget_s, self._began = 0.0, time.monotonic()
         self._live = Live(console=console, refresh_per_second=8, transient=True, get_renderable=self._render)
 
@@ -74,7 +74,12 @@ class LiveView:
             self._stage, self._candidate = kind, words.plain(event.get("candidate") or "")
         self._budget_s = float(event.get("budget_s") or 0.0)
         self._began = time.monotonic() - float(event.get("at_s") or 0.0)
-        best = dict(event.get("data") or {}).get("best")
+        data = dict(event.get("data") or {})
+        best, first = data.get("best"), data.get("first_comparison")
+        if isinstance(first, dict):
+            self._first = (
+                f"{words.plain(first.get('other', ''))} {words.speedup(first.get('speedup'), first.get('interval'))}"
+            )
         if isinstance(best, dict):
             self._best = f"{words.plain(best.get('name', ''))} {words.speedup(best.get('speedup'))}"
         self._recent.append(Text(_message(event), overflow="ellipsis", no_wrap=True, style="dim"))
@@ -89,6 +94,8 @@ class LiveView:
         bar = ProgressBar(total=self._budget_s or 1.0, completed=min(elapsed_s, self._budget_s or 1.0), width=24)
         head.add_row(Text(self._stage, style="bold cyan"), Text(self._candidate), bar, Text(clock))
         lines: list[Table | Text] = [head, *self._recent]
+        if self._first:
+            lines.append(Text(f"first comparison (fresh processes, no verdict yet): {self._first}", style="green"))
         if self._best:
             lines.append(Text(f"best so far (first screening, no verdict yet): {self._best}", style="green"))
         return Group(*lines)

@@ -78,6 +78,15 @@ def numerics(output: Mapping[str, Any]) -> str:
     return text
 
 
+def task_metric(found: Mapping[str, Any]) -> str:
+    """`auc 0.78123, original 0.78130: worse by 7.0e-05, 5.0e-04 allowed (40,960 labels)`."""
+    moved = f"worse by {found['drop']:.1e}" if found["drop"] > 0 else "no worse"
+    return (
+        f"{found['metric']} {found['candidate']:.5f}, original {found['baseline']:.5f}: {moved}, "
+        f"{found['max_drop']:.1e} allowed ({found['samples']:,} labels)"
+    )
+
+
 def limit(check: Mapping[str, Any], winner: str, baseline: str) -> str:
     """`p99 of 20.00 ms: winner 12.31 ms, kept; baseline 31.20 ms, not kept`."""
     name, shown = LIMITS[check["name"]]
@@ -105,12 +114,27 @@ def gain(value: float | None) -> str:
     return "" if value is None else f"{(value - 1) * 100:+.1f} %"
 
 
+def options(found: Mapping[str, Any]) -> str:
+    """`last_linears=1, layers=512 to 64 (0, 2)`: of layers, the shapes of their weights and which of their like."""
+    told = []
+    for key, value in found.items():
+        if key == "layers":
+            shapes = [f"{one['inputs']} to {one['outputs']}" + _nth(one.get("nth")) for one in value]
+            value = "; ".join(shapes)
+        told.append(f"{key}={value}")
+    return ", ".join(told)
+
+
+def _nth(places: list[int] | None) -> str:
+    return f" ({', '.join(map(str, places))})" if places else ""
+
+
 def step(document: Mapping[str, Any]) -> str:
     """`pass split_target_attention`, `backend aot_inductor (freezing=True)`."""
     for kind in ("pass", "precision", "backend"):
         if kind in document:
-            options = document.get("options") or document.get("keep_float32") or {}
-            listed = ", ".join(f"{k}={v}" for k, v in options.items())
+            rest = {"rest": document["rest"]} if "rest" in document else {}
+            listed = options({**(document.get("options") or document.get("keep_float32") or {}), **rest})
             return plain(f"{kind} {document[kind]}" + (f" ({listed})" if listed else ""))
     if "passes" in document:  # tidying passes, which an ablation takes away together
         return plain("passes " + ", ".join(map(str, document["passes"])))

@@ -7,19 +7,21 @@ add up to what was seen is refused; a contender that is refused too often in one
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
 import optimizer.benchmarking.errors  # noqa: F401  (fills the catalogue)
+from optimizer.benchmarking.allowance import cpu_ns
 from optimizer.benchmarking.gauges import own_wait_ns
 from optimizer.benchmarking.load import busy, cores
 from optimizer.errors import FuseworksError
 from optimizer.sandbox import Child, Reply
 
 CLOCK_SLACK_NS, CLOCK_SHARE = 5_000_000, 0.03
+READ_SLACK_NS, READ_NS_PER_BYTE = 1_000_000, 4.0  # of one answer: some copies, each into new pages
 MAX_REFUSALS, MAX_REFUSALS_BUSY = 5, 60
 REFUSAL_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.4
 BURST_S = 0.06
@@ -60,6 +62,8 @@ class Burst:
     wait_ns: int | None
     device_ns: np.ndarray | None = None
     own_wait_ns: int = 0
+    cpu_ns: int | None = None
+    read_ns: int = 0
 
     @property
     def mean_ns(self) -> float:
@@ -68,7 +72,7 @@ class Burst:
     @property
     def gap_ns(self) -> int:
         """What passed outside of the calls at most: the way there and back, and the coordinator's wait for a core."""
-        return self.outside_ns - int(self.calls_ns.sum())
+        return self.outside_ns - int(self.calls_ns.sum()) - self.read_ns
 
     @property
     def least_gap_ns(self) -> int:
@@ -89,10 +93,12 @@ class Entrant:
     first_ns: int = 0
     clock_ns: int = 0
     stable: bool = False
+    in_sequence: bool = False  # each call goes on from the one before: what the last one answers depends on all
     refusals: int = 0
     bursts: list[Burst] = field(default_factory=list)
     peak_rss_bytes: int | None = None
     allocator_peak_bytes: int | None = None
+    threads: int | None = None
 
 
 def clock_reason(inside_ns: int, outside_ns: int, own_wait: int = 0) -> str | None:
@@ -109,7 +115,8 @@ def clock_reason(inside_ns: int, outside_ns: int, own_wait: int = 0) -> str | No
 def warm_up(entrant: Entrant, draw: Draw, max_s: float = WARM_UP_S) -> None:
     """Calls on a few staged inputs until stable, or until `max_s` is over. The child must be running."""
     sets = [draw() for _ in range(MIN_CALLS)]
-    entrant.child.call("benchmarking.stage", _flat(sets), timeout_s=TIMEOUT_S, calls=len(sets))
+    staged = entrant.child.call("benchmarking.stage", _flat(sets), timeout_s=TIMEOUT_S, calls=len(sets)).fields
+    entrant.in_sequence = staged.get("in_sequence") is True
     fields = entrant.child.call("benchmarking.warm_up", timeout_s=TIMEOUT_S + max_s, max_s=max_s).fields
     entrant.median_ns = max(1, _count(fields, "median_ns"))
     entrant.first_ns, entrant.clock_ns = _count(fields, "first_ns"), _count(fields, "clock_ns")
@@ -123,20 +130,24 @@ def calls_per_burst(entrants: list[Entrant], set_bytes: int) -> int:
     return int(min(max(MIN_CALLS, round(BURST_S * 1e9 / slowest)), MAX_CALLS, fitting))
 
 
-def try_burst(entrant: Entrant, draw: Draw, sets: list[InputSet]) -> Burst:
-    """One burst on `sets`, which are staged outside of the timed window. The child must be running.
+def try_burst(entrant: Entrant, draw: Draw, sets: list[InputSet], read: Sequence[int] = ()) -> Burst:
+    """One burst on `sets`, which are staged outside of the timed window. The child must be running. `read`: calls whose
+    answers the child reads at once, for `answers`.
 
     Raises Refused when its times do not add up; ChildFailed; FuseworksError (`child:user:bad-answer`).
     """
     child = entrant.child
     warm = [draw() for _ in range(WARM_CALLS)]
     child.call("benchmarking.stage", _flat([*sets, *warm]), timeout_s=TIMEOUT_S, calls=len(sets), warm=len(warm))
+    cpu_before = cpu_ns(child)
     waited, started = own_wait_ns(), time.perf_counter_ns()
-    reply = child.call("benchmarking.go", timeout_s=TIMEOUT_S)
+    reply = child.call("benchmarking.go", timeout_s=TIMEOUT_S, read=list(read))
     outside_ns, waited = time.perf_counter_ns() - started, own_wait_ns() - waited
+    cpu_after = cpu_ns(child)
     burst = _burst(reply, len(sets), outside_ns)
+    burst.cpu_ns = None if cpu_before is None or cpu_after is None else cpu_after - cpu_before
     inside_ns = int(burst.calls_ns.sum())
-    if clock_reason(inside_ns, outside_ns, waited) is not None:
+    if clock_reason(inside_ns + burst.read_ns, outside_ns, waited) is not None:
         entrant.refusals += 1
         raise Refused(inside_ns, outside_ns)
     burst.own_wait_ns = waited
@@ -165,12 +176,22 @@ def after_refusal(entrant: Entrant, refused: Refused, refusals: int) -> None:
     time.sleep(min(REFUSAL_PAUSE_S * 2**refusals, LONGEST_PAUSE_S))
 
 
-def answers(entrant: Entrant, indices: list[int]) -> list[list[np.ndarray]]:
-    """The outputs of some calls of the last burst."""
+def answers(entrant: Entrant, burst: Burst, indices: list[int]) -> list[list[np.ndarray]]:
+    """The outputs of some calls of the last burst, which were among its `read`.
+
+    Raises Refused when reading them took longer than reading can; FuseworksError (`benchmarking:user:answers-changed`,
+    `child:user:bad-answer`); ChildFailed.
+    """
     reply = entrant.child.call("benchmarking.outputs", timeout_s=TIMEOUT_S, indices=indices)
     per_call = _count(reply.fields, "outputs_per_set")
     if len(reply.arrays) != per_call * len(indices):
         raise FuseworksError("child:user:bad-answer", text=f"{len(reply.arrays)} outputs for {len(indices)} calls")
+    if reply.fields.get("changed"):
+        text = "an answer was another one once the burst was over"
+        raise FuseworksError("benchmarking:user:answers-changed", place=entrant.name, name=entrant.name, text=text)
+    if burst.read_ns > len(indices) * READ_SLACK_NS + READ_NS_PER_BYTE * sum(array.nbytes for array in reply.arrays):
+        entrant.refusals += 1
+        raise Refused(int(burst.calls_ns.sum()), burst.outside_ns)
     return [reply.arrays[at * per_call : (at + 1) * per_call] for at in range(len(indices))]
 
 
@@ -196,6 +217,7 @@ def _burst(reply: Reply, calls: int, outside_ns: int) -> Burst:
         outside_ns=outside_ns,
         page_faults=_count(reply.fields, "page_faults"),
         wait_ns=wait if isinstance(wait, int) else None,
+        read_ns=_count({"read_ns": 0, **reply.fields}, "read_ns"),
         device_ns=reply.arrays[1] if len(reply.arrays) > 1 else None,
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import time
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from optimizer.children.session import Session
 from optimizer.verifying.child import split
 
 Answer = tuple[dict[str, Any], list[np.ndarray]]
+Timed = tuple[list[Any], list[int], np.ndarray | None]  # answers, times, and the device's own times on a GPU
 STABLE_SHARE = 0.03
 WINDOW_CALLS = 5
 MIN_WARM_CALLS = 3 * WINDOW_CALLS
@@ -27,7 +29,8 @@ def stage(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -
     """`{calls: k, warm: w}` with k + w input sets: k are kept for `go`; the last w are called at once, untimed.
 
     The w calls bring weights back into the caches after a pause; they have inputs of their own, so that no timed call
-    has been seen before. Old inputs and outputs are dropped here, outside of the timing.
+    has been seen before. Old inputs and outputs are dropped here, outside of the timing. Calls that go on from one
+    another (training steps) begin anew with each burst, so that nothing drifts.
     """
     contender = session.state["contender"]
     session.state["staged"] = session.state["answers"] = None
@@ -35,11 +38,14 @@ def stage(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -
     native = [contender.stage(inputs) for inputs in split(arrays, calls + warm)]
     for extra in native[calls:]:
         contender.call(extra)
+    in_sequence = bool(getattr(contender, "in_sequence", False))
+    if in_sequence:
+        contender.reset()
     _synchronise(session)
     session.state["staged"] = native[:calls]
     if session.state.get("frozen"):
         gc.collect()
-    return {}, []
+    return {"in_sequence": in_sequence}, []
 
 
 def warm_up(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
@@ -70,50 +76,76 @@ def warm_up(session: Session, request: dict[str, Any], arrays: list[np.ndarray])
 
 
 def go(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
-    """Runs the staged calls once, timing each. Outputs stay in native form until the next `stage`."""
-    staged = session.state["staged"]
+    """`{read: indices}`: runs the staged calls once, timing each. Outputs stay in native form until the next `stage`.
+
+    The answers of `read` are read at once, each before the next call, outside of what is timed: work that is left to a
+    thread is not done by then, and work that is left to the reading shows in `read_ns`.
+    """
+    staged, contender = session.state["staged"], session.state["contender"]
     on_gpu = _on_gpu(session)
+    reading = Reading(frozenset(int(index) for index in request.get("read") or []))
     faults, waited = gauges.page_faults(), gauges.run_queue_wait_ns()
     gc_was_on = gc.isenabled()
     gc.disable()
     try:
-        answers, marks, device_ns = (_timed_on_gpu if on_gpu else _timed)(session.state["contender"].call, staged)
+        answers, times, device_ns = (_timed_on_gpu if on_gpu else _timed)(contender, staged, reading)
     finally:
         if gc_was_on:
             gc.enable()
     waited_after = gauges.run_queue_wait_ns()
     fields = {
-        "total_ns": marks[-1] - marks[0],
+        "total_ns": sum(times),
+        "read_ns": reading.ns,
         "page_faults": gauges.page_faults() - faults,
         "wait_ns": None if waited is None or waited_after is None else waited_after - waited,
     }
-    session.state["answers"] = answers
-    times = np.diff(np.asarray(marks, dtype=np.int64))
-    return fields, [times] if device_ns is None else [times, device_ns]
+    session.state["answers"], session.state["read"] = answers, reading.taken
+    taken = np.asarray(times, dtype=np.int64)
+    return fields, [taken] if device_ns is None else [taken, device_ns]
 
 
-def _timed(call: Any, staged: list[Any]) -> tuple[list[Any], list[int], np.ndarray | None]:
-    clock = time.perf_counter_ns
+@dataclass
+class Reading:
+    """Answers that are read between the calls: `taken` by index, and what that took."""
+
+    wanted: frozenset[int]
+    taken: dict[int, list[np.ndarray]] = field(default_factory=dict)
+    ns: int = 0
+
+    def take(self, index: int, contender: Any, answer: Any) -> None:
+        """Of an answer that is costly to read as a whole (a training step's) only its first outputs."""
+        read = getattr(contender, "first_outputs", contender.outputs)
+        self.taken[index] = [np.array(output) for output in read(answer)]
+
+
+def _timed(contender: Any, staged: list[Any], reading: Reading) -> Timed:
+    clock, call, wanted = time.perf_counter_ns, contender.call, reading.wanted
     count = len(staged)
     answers: list[Any] = [None] * count
-    marks = [0] * (count + 1)
-    marks[0] = clock()
+    times = [0] * count
+    begun = clock()
     for index in range(count):
         answers[index] = call(staged[index])
-        marks[index + 1] = clock()
-    return answers, marks, None
+        ended = clock()
+        times[index] = ended - begun
+        begun = ended
+        if index in wanted:
+            reading.take(index, contender, answers[index])
+            begun = clock()
+            reading.ns += begun - ended
+    return answers, times, None
 
 
-def _timed_on_gpu(call: Any, staged: list[Any]) -> tuple[list[Any], list[int], np.ndarray | None]:
+def _timed_on_gpu(contender: Any, staged: list[Any], reading: Reading) -> Timed:
     import torch
 
-    clock, count = time.perf_counter_ns, len(staged)
+    clock, call, count = time.perf_counter_ns, contender.call, len(staged)
     event: Any = torch.cuda.Event
     events = [(event(enable_timing=True), event(enable_timing=True)) for _ in staged]
     answers: list[Any] = [None] * count
-    marks = [0] * (count + 1)
+    times = [0] * count
     torch.cuda.synchronize()
-    marks[0] = clock()
+    begun = clock()
     for index in range(count):
         begin, end = events[index]
         begin.record()
@@ -121,16 +153,31 @@ def _timed_on_gpu(call: Any, staged: list[Any]) -> tuple[list[Any], list[int], n
         end.record()
         # the whole device, not the event alone: work on a side stream must not escape the clock
         torch.cuda.synchronize()
-        marks[index + 1] = clock()
+        ended = clock()
+        times[index] = ended - begun
+        begun = ended
+        if index in reading.wanted:
+            reading.take(index, contender, answers[index])
+            begun = clock()
+            reading.ns += begun - ended
     device_ns = np.asarray([int(b.elapsed_time(e) * 1e6) for b, e in events], dtype=np.int64)
-    return answers, marks, device_ns
+    return answers, times, device_ns
 
 
 def outputs(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
-    """`{indices}`: the answers of those calls of the last `go`, one after another."""
-    contender, answers = session.state["contender"], session.state["answers"]
-    taken = [[np.array(o) for o in contender.outputs(answers[int(index)])] for index in request["indices"]]
-    return {"outputs_per_set": len(taken[0]) if taken else 0}, [output for answer in taken for output in answer]
+    """`{indices}`: the answers of those calls of the last `go`, one after another, as they were read then (where they
+    were). `changed`: those that are others by now."""
+    contender, answers, read = session.state["contender"], session.state["answers"], session.state["read"]
+    taken, changed = [], []
+    for index in map(int, request["indices"]):
+        now = [np.array(o) for o in contender.outputs(answers[index])]
+        then = read.get(index, now)
+        then = [*then, *now[len(then) :]]
+        if not all(np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in zip(then, now, strict=True)):
+            changed.append(index)
+        taken.append([np.array(o) for o in then])
+    fields = {"outputs_per_set": len(taken[0]) if taken else 0, "changed": changed}
+    return fields, [output for answer in taken for output in answer]
 
 
 def memory(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:

@@ -17,6 +17,10 @@ catalogue(
             "of its calls, where it was {others_ms} ms for the others.",
             "Work that goes on after a call has returned, or a changed clock, causes this.",
         ),
+        "benchmarking:user:threads": (
+            "The process running {name} kept {cores} cores busy while it was timed, and was given {threads} threads.",
+            "Remove what starts threads of its own, or allow as many with the policy's `threads`.",
+        ),
         "benchmarking:ours:busy": (
             "This machine is too busy to time {name}: {refusals} bursts of one round were disturbed, "
             "while other work wanted its {cores} cores.",

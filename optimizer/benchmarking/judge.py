@@ -34,12 +34,14 @@ Progress = Callable[[str, int, int], None]
 
 class Pair(NamedTuple):
     """A question: how fast is `other` against `base`. `same_settings`: both under the same runtime settings.
-    `awaited`: the judgement goes on for its verdict, as far as looks and time allow."""
+    `awaited`: the judgement goes on for its verdict, as far as looks and time allow. `moot`: the pair whose `faster`
+    ends the waiting for this one, as nothing depends on it any more."""
 
     base: str
     other: str
     same_settings: bool = True
     awaited: bool = True
+    moot: tuple[str, str] | None = None
 
 
 @dataclass
@@ -86,8 +88,10 @@ def judge(
     own_references: Mapping[str, Child] | None = None,
     essential: Collection[str] = (),
     progress: Progress | None = None,
+    measure: Callable[..., MeasuredSet] = measure_set,
 ) -> JudgeOutcome:
-    """`starts` gives a fresh loaded process of each contender; `deadline` is on `time.monotonic`'s clock.
+    """`starts` gives a fresh loaded process of each contender; `deadline` is on `time.monotonic`'s clock. `measure`
+    takes the place of `measure_set` where recorded sets are judged anew (`benchmarks/calibration`).
 
     Stops at the first look at which every awaited pair has a verdict, at the last look, or before a set that would
     pass the deadline, but not before the first look of six sets: a run without a verdict is worth little. As long as
@@ -107,7 +111,7 @@ def judge(
         live = {name: start for name, start in contenders.items() if name not in failed}
         if progress:
             progress(f"Measuring {len(live)} contenders in fresh processes", len(sets), looks[-1])
-        one = measure_set(
+        one = measure(
             live,
             draw,
             baseline=baseline,
@@ -128,7 +132,8 @@ def judge(
         if len(sets) in looks:
             looked += 1
             outcome = [compare(sets, pair, again, baseline, at_look, confidence, looked, needed) for pair in asked]
-            awaited = [c for c, pair in zip(outcome, asked, strict=True) if pair.awaited]
+            faster = {(c.base, c.other) for c in outcome if c.verdict == Verdict.FASTER}
+            awaited = [c for c, pair in zip(outcome, asked, strict=True) if pair.awaited and pair.moot not in faster]
             if len(sets) >= looks[-1] or all(c.verdict != Verdict.CANNOT_TELL for c in awaited):
                 break
             told = outcome[0].verdict != Verdict.CANNOT_TELL

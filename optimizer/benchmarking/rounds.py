@@ -26,10 +26,12 @@ OnFailure = Callable[[str, FuseworksError], None]
 
 @dataclass
 class Round:
-    """What is compared of an accepted round: some of its input sets, and each contender's answers to them."""
+    """What is compared of an accepted round: some of its input sets, and each contender's answers to them. Where calls
+    are `in_sequence` it is all sets, and the answer to the last: it depends on all before."""
 
     sets: list[InputSet]
     answers: dict[str, Answers]
+    in_sequence: bool = False
 
 
 def run_round(
@@ -90,7 +92,11 @@ def _attempt(
 ) -> Round | None:
     """None when a burst was refused: then nobody keeps a sample of it."""
     sets = [draw() for _ in range(calls)]
-    indices = list(range(calls)) if check_all else [int(rng.integers(calls))]
+    in_sequence = any(one.in_sequence for one in entrants.values())
+    if in_sequence:
+        indices = [calls - 1]
+    else:
+        indices = list(range(calls)) if check_all else [int(rng.integers(calls))]
     taken: dict[str, tuple[Burst, Answers]] = {}
     for name in map(str, rng.permutation(list(entrants))):
         try:
@@ -106,17 +112,18 @@ def _attempt(
             on_failure(name, error)
     for name, (burst, _) in taken.items():
         entrants[name].bursts.append(burst)
-    return Round([sets[index] for index in indices], {name: given for name, (_, given) in taken.items()})
+    compared = sets if in_sequence else [sets[index] for index in indices]
+    return Round(compared, {name: given for name, (_, given) in taken.items()}, in_sequence)
 
 
 def _turn(one: Entrant, draw: Draw, sets: list[InputSet], indices: list[int]) -> tuple[Burst, Answers]:
     one.child.resume()
     try:
-        burst = try_burst(one, draw, sets)
+        burst = try_burst(one, draw, sets, indices)
+        given = answers(one, burst, indices)
     except Refused:
         one.child.pause()
         raise
-    given = answers(one, indices)
     one.child.pause()
     return burst, given
 

@@ -17,9 +17,10 @@ from functools import partial
 import numpy as np
 
 from optimizer.benchmarking import bursts
+from optimizer.benchmarking.allowance import greedy
 from optimizer.benchmarking.bursts import Draw, Entrant, Loaded
 from optimizer.benchmarking.gaps import outliers
-from optimizer.benchmarking.rounds import run_round, settle
+from optimizer.benchmarking.rounds import Round, run_round, settle
 from optimizer.errors import FuseworksError
 from optimizer.sandbox import Child
 from optimizer.verifying.asking import ask
@@ -47,12 +48,14 @@ class MeasuredSet:
 
 
 def entrant(name: str, loaded: Loaded | Child) -> Entrant:
-    """Takes a child, or any object with `child` and `load_s` (and `rss_bytes_after_import`, where known)."""
+    """Takes a child, or any object with `child` and `load_s` (`rss_bytes_after_import` and `threads`, where known)."""
     child = getattr(loaded, "child", None)
     if child is None:
         assert isinstance(loaded, Child) or hasattr(loaded, "call")
         return Entrant(name, loaded)  # type: ignore[arg-type]
-    return Entrant(name, child, loaded.load_s, getattr(loaded, "rss_bytes_after_import", None))  # type: ignore[union-attr]
+    new = Entrant(name, child, loaded.load_s, getattr(loaded, "rss_bytes_after_import", None))  # type: ignore[union-attr]
+    new.threads = getattr(loaded, "threads", None)
+    return new
 
 
 @dataclass
@@ -118,7 +121,7 @@ def measure_set(
         referee_round = int(rng.integers(rounds))
         for number in range(rounds):
             _round(running, draw, calls, rng, check_all=check_all, against_reference=number == referee_round)
-        for name, error in list(outliers(running.entrants)):
+        for name, error in [*outliers(running.entrants), *greedy(running.entrants)]:
             running.drop(name, error)
         for name in list(running.entrants):
             _guarded(running, name, partial(_finish, running.entrants[name]))
@@ -171,20 +174,20 @@ def _round(
     done = run_round(running.entrants, draw, calls, rng=rng, check_all=check_all, on_failure=running.drop)
     expected = done.answers[running.baseline]
     if against_reference and running.reference is not None:
-        expected = _true(running.reference, done.sets)
+        expected = _true(running.reference, done)
     for name in list(running.entrants):
         own = running.own_references.get(name)
         if own is None:
             _guarded(running, name, partial(_compare, running, name, done.answers[name], expected))
         elif against_reference:
-            _guarded(running, name, partial(_compare, running, name, done.answers[name], _true(own, done.sets)))
+            _guarded(running, name, partial(_compare, running, name, done.answers[name], _true(own, done)))
 
 
-def _true(reference: Child, sets: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
+def _true(reference: Child, done: Round) -> list[list[np.ndarray]]:
     reference.resume()
-    found = ask(reference, sets, timeout_s=bursts.TIMEOUT_S).whole()
+    found = ask(reference, done.sets, timeout_s=bursts.TIMEOUT_S).whole()
     reference.pause()
-    return found
+    return found[-1:] if done.in_sequence else found
 
 
 def _compare(running: _Running, name: str, given: list[list[np.ndarray]], expected: list[list[np.ndarray]]) -> None:

@@ -81,8 +81,13 @@ def verdict(low: float, high: float, floor: float) -> Verdict:
         return Verdict.FASTER
     if high < 1.0 - floor:
         return Verdict.SLOWER
-    # a floor that reaches far is ignorance, not equality: nothing is `same` beyond the cap
-    width = min(max(floor, SAME_SHARE), SAME_CAP)
-    if low >= 1.0 - width and high <= 1.0 + width:
+    margin = same_margin(floor)
+    if low >= 1.0 - margin and high <= 1.0 + margin:
         return Verdict.SAME
     return Verdict.CANNOT_TELL
+
+
+def same_margin(floor: float) -> float:
+    """How far from 1 the interval of what is called `same` may reach. A floor that reaches far is ignorance, not
+    equality: there is a cap."""
+    return min(max(floor, SAME_SHARE), SAME_CAP)

@@ -13,13 +13,14 @@ import optimizer.capturing.errors  # noqa: F401
 from optimizer.capturing.samples import FILE
 from optimizer.children.session import Session
 from optimizer.errors import FuseworksError
+from optimizer.spec import Mode
 
 
 def capture(
     session: Session, request: dict[str, Any], arrays: list[np.ndarray]
 ) -> tuple[dict[str, Any], list[np.ndarray]]:
-    """`{upload, format, workload, seed}` → `{workload, inspection}`; sends the graph, a module's weights, and those
-    samples that the workload names, where the upload holds them."""
+    """`{upload, format, workload, seed}` → `{workload, inspection, content?}`; sends the graph, a module's weights, and
+    those samples that the workload names, where the upload holds them. `content`: a digest of what was captured."""
     format, upload = str(request["format"]), Path(request["upload"])
     logging.getLogger("torch").setLevel(logging.ERROR)
     zipped = format == "zip"
@@ -38,31 +39,41 @@ def capture(
 
 
 def _torch(session: Session, upload: Path, format: str, request: dict[str, Any]) -> dict[str, Any]:
+    from optimizer.capturing.content import content_digest
     from optimizer.capturing.torch_exported import capture_exported
     from optimizer.capturing.torch_graph import save_program
     from optimizer.capturing.torch_inspection import inspection
     from optimizer.capturing.torch_module import load_module
-    from optimizer.capturing.torch_upload import capture_upload
+    from optimizer.capturing.torch_step import capture_step, save_step
+    from optimizer.capturing.torch_upload import capture_upload, given_workload
     from optimizer.capturing.torch_weights import save_weights
 
-    seed = int(request.get("seed") or 0)
+    seed, design = int(request.get("seed") or 0), None
     if format == "pt2":
         captured = capture_exported(upload, request.get("workload"), seed)
     else:
         session.progress("Building the module")
         user = load_module(upload, format, session.scratch, seed, shown=request.get("shown"))
         session.progress("Exporting the graph")
-        captured = capture_upload(user, request.get("workload"), seed)
+        given, at = given_workload(user, request.get("workload"))
+        if given is not None and given.mode is Mode.TRAINING:
+            captured, design = capture_step(user, given, at, seed)
+        else:
+            captured = capture_upload(user, request.get("workload"), seed)
         weights = session.scratch / "weights.safetensors"
         save_weights(user.module, weights, user.fixed)
         session.send_file("weights.safetensors", weights)
         _send_samples(session, captured.workload.model_dump(include={"samples"}), user.folder)
-    model = session.scratch / "captured.pt2"
-    save_program(captured.program, model)
-    session.send_file("captured.pt2", model)
+    model = session.scratch / ("captured.pt2" if design is None else "captured.step")
+    if design is None:
+        save_program(captured.program, model)
+    else:
+        save_step(captured.program, design, model)
+    session.send_file(model.name, model)
     return {
         "workload": captured.workload.model_dump(by_alias=True, mode="json"),
         "inspection": inspection(captured),
+        "content": content_digest(captured.program),
     }
 
 

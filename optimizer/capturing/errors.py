@@ -86,8 +86,32 @@ catalogue(
             "List the inputs in the order of the model's parameters with the dtypes and shapes that it takes.",
         ),
         "capturing:user:training-workload": (
-            "The workload asks for training steps, and this version optimizes inference only.",
-            "Set the workload's `mode` to `inference`.",
+            "The workload asks for training steps, and {format} holds no loss and no gradients to train with.",
+            "Upload the module itself: a .py (or a .zip with model.py) that defines `Model` and the loss function; or "
+            "set the workload's `mode` to `inference`.",
+        ),
+        "capturing:user:training-incomplete": (
+            "The workload asks for training steps and says no {missing}.",
+            "Give `loss` (the name of a function in the module) and `optimizer` ({{name: sgd, lr: 0.01}}; or adam, "
+            "adamw, adagrad) beside `mode: training`.",
+        ),
+        "capturing:user:loss-signature": (
+            "The loss {name!r} {what}.",
+            "It takes the model's output and then the targets, one tensor each; `get_targets()` returns their samples "
+            "in that order.",
+        ),
+        "capturing:user:loss-failed": (
+            "Computing loss and gradients with the model's own samples raised {type}: {text}",
+            "`loss(Model(...)(*get_inputs()), *get_targets()).backward()` must work in train mode: run it by itself.",
+        ),
+        "capturing:user:bad-loss": (
+            "The loss {name!r} is {what}, not one number to train with.",
+            "Return a tensor of one float (a mean or a sum) that depends on the model's parameters.",
+        ),
+        "capturing:user:random-step": (
+            "The training step draws random numbers: {operation}.",
+            "Gradients of random masks cannot be compared. Write dropout as torch.nn.Dropout, which is switched off "
+            "while a step is optimized, or take it out.",
         ),
         "capturing:user:drawn-inputs": (
             "The model fails on inputs drawn from its workload: {type}: {text}",

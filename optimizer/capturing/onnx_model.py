@@ -54,7 +54,7 @@ def capture_onnx(session: Session, upload: Path, workload: Any) -> dict[str, Any
     model = _loaded(upload)
     _inputs(model.graph)  # before the checker, which does not name the input
     model = _inferred(_checked(model))
-    given = parse_workload(workload, "workload") if workload is not None else None
+    given = parse_workload(workload, "workload", no_training="an .onnx") if workload is not None else None
     specs, dims = _inputs(model.graph)
     notes = []
     if given is not None:

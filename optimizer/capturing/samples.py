@@ -2,7 +2,7 @@
 
 One tensor per input under its name, all of one kind: rows (`[samples, ...]`, dimension 0 of every input is the batch)
 or whole calls (`[samples, *shape]`). numpy only: the file is a stranger's, and data. The label of a task metric may lie
-beside the inputs and is not read.
+beside the inputs: one tensor of numbers, with as many samples.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ class Samples:
     arrays: list[np.ndarray]
     rows: bool
     varied: list[bool]
+    labels: np.ndarray | None = None
 
     @property
     def count(self) -> int:
@@ -52,6 +53,11 @@ class Samples:
     def per_set(self) -> int:
         """Samples that one set of the measured size takes."""
         return self._shape(self.workload.inputs[0])[0] if self.rows else 1
+
+    @property
+    def sets(self) -> int:
+        """How many sets of the measured size hold every sample at least once."""
+        return -(-self.count // self.per_set)
 
     def draw(self, rng: np.random.Generator) -> list[np.ndarray]:
         """A set for timing: samples with replacement, and floats moved a little. The upload knows its samples, and a
@@ -68,6 +74,13 @@ class Samples:
         """Set `number` for verification: the samples in turn, exactly as they were captured."""
         chosen = (number * self.per_set + np.arange(self.per_set)) % self.count
         return promised(self.workload, [self._set(array, chosen) for array in self.arrays])
+
+    def labelled(self, number: int) -> np.ndarray:
+        """The labels of `captured(number)`, one for each row or, of a whole call, all of its own behind one leading
+        dimension; without the rows that begin the samples anew."""
+        assert self.labels is not None
+        first = number * self.per_set
+        return self.labels[first : first + self.per_set]
 
     def note(self) -> str:
         """What a reader must know of inputs that the upload knows too."""
@@ -118,7 +131,26 @@ def read_samples(path: Path, workload: Workload) -> Samples:
     if count < needed:
         raise _bad(name, f"it holds {count} samples, and {needed} are needed")
     varied = [_may_vary(spec, array) for spec, array in zip(workload.inputs, arrays, strict=True)]
-    return Samples(workload, arrays, rows, varied)
+    labels = _labels(name, workload, header, data, count)
+    return Samples(workload, arrays, rows, varied, labels)
+
+
+def _labels(
+    name: str, workload: Workload, header: Mapping[str, Any], data: np.ndarray, count: int
+) -> np.ndarray | None:
+    """None where the workload asks for no metric, or the file has no such tensor."""
+    label = workload.labels.label if workload.labels is not None else ""
+    if label not in header:
+        return None
+    place = f"{name}: {label}"
+    if header[label]["dtype"] not in STORED:
+        raise _bad(place, f"labels of {header[label]['dtype']} are not read")
+    found = _array(data, header[label]).astype(np.float64)
+    if not found.ndim or len(found) != count:
+        raise _bad(place, f"its shape is {list(found.shape)}, and the inputs hold {count} samples")
+    if not np.isfinite(found).all():
+        raise _bad(place, "it holds labels that are no numbers")
+    return found.reshape(count, *found.shape[1:-1]) if found.ndim > 1 and found.shape[-1] == 1 else found
 
 
 def _bad(place: str, text: str) -> FuseworksError:

@@ -48,8 +48,11 @@ def export(
     specs: list[InputSpec],
     dims: dict[str, Dim],
     sources: Sources,
+    *,
+    grad: bool = False,
 ) -> ExportedProgram:
-    """Non-strict first, since it names the user's line best; then strict. Raises Refusal (the first one's)."""
+    """Non-strict first, since it names the user's line best; then strict. `grad`: not under no_grad, so that what the
+    code says of gradients stays in the graph. Raises Refusal (the first one's)."""
     moving = {name: dim for name, dim in dims.items() if dim.min < dim.max}
     sizes = _traced_sizes(module, specs, dims, moving)
     examples = tuple(resized(inputs, specs, sizes))
@@ -62,7 +65,7 @@ def export(
     refusals = []
     for strict in (False, True):
         try:
-            with torch.no_grad(), masks_unread():
+            with torch.set_grad_enabled(grad), masks_unread():
                 return torch.export.export(module, examples, dynamic_shapes=dynamic, strict=strict)
         except Exception as error:  # export raises many kinds, some of its own, some of the model's
             traceback.print_exc()

@@ -34,7 +34,7 @@ OWN_OPERATIONS = b"fuseworks::"
 def capture_exported(upload: Path, workload: Any, seed: int) -> Captured:
     """Raises FuseworksError."""
     program = _load(upload)
-    given = parse_workload(workload, "workload") if workload is not None else None
+    given = parse_workload(workload, "workload", no_training="a .pt2") if workload is not None else None
     names = [node.name for node in torch_graph.user_placeholders(program)]
     for node in torch_graph.user_placeholders(program):
         _check_input(node)

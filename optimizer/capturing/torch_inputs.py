@@ -27,23 +27,28 @@ def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def sample_inputs(user: UserModel) -> list[torch.Tensor]:
+def sample_inputs(user: UserModel, function: str = "get_inputs", names: list[str] | None = None) -> list[torch.Tensor]:
     """The tensors that get_inputs() gives, contiguous and on the CPU. Plain values among them become the model's fixed
-    arguments at the first call. Raises FuseworksError when it gives anything else."""
-    given = user.call("get_inputs")
-    code = getattr(user.namespace.get_inputs, "__code__", None)
+    arguments at the first call. Or those of another `function`, which must give one for each of `names`. Raises
+    FuseworksError when it gives anything else."""
+    given = user.call(function)
+    code = getattr(getattr(user.namespace, function), "__code__", None)
     at = user.sources.place(code.co_filename, code.co_firstlineno) if code else user.sources.shown
     if not isinstance(given, (list, tuple)) or not given:
         what = "an empty list" if isinstance(given, (list, tuple)) else f"a {type(given).__name__} instead of a list"
-        raise FuseworksError("capturing:user:bad-inputs", place=at, function="get_inputs", what=what)
-    if not user.fixed and len(fixed := fixed_among(given)) < len(given):
-        user.fix(fixed)
-    given = [value for place, value in enumerate(given) if place not in user.fixed or type(value) not in FIXED]
-    names = argument_names(user.module, len(given))
-    return [_checked(value, name, at) for value, name in zip(given, names, strict=True)]
+        raise FuseworksError("capturing:user:bad-inputs", place=at, function=function, what=what)
+    if names is None:
+        if not user.fixed and len(fixed := fixed_among(given)) < len(given):
+            user.fix(fixed)
+        given = [value for place, value in enumerate(given) if place not in user.fixed or type(value) not in FIXED]
+        names = argument_names(user.module, len(given))
+    elif len(names) != len(given):
+        what = f"{len(given)} tensors where {len(names)} are needed ({', '.join(names)})"
+        raise FuseworksError("capturing:user:bad-inputs", place=at, function=function, what=what)
+    return [_checked(value, name, at, function) for value, name in zip(given, names, strict=True)]
 
 
-def _checked(value: Any, name: str, at: str | None) -> torch.Tensor:
+def _checked(value: Any, name: str, at: str | None, function: str) -> torch.Tensor:
     if type(value) in FIXED or isinstance(value, complex):
         raise FuseworksError("capturing:user:scalar-input", place=at, name=name, type=type(value).__name__)
     if isinstance(value, (list, tuple, dict)):
@@ -56,7 +61,7 @@ def _checked(value: Any, name: str, at: str | None) -> torch.Tensor:
     elif dtype_name(value.dtype) not in DTYPES:
         what = f"a tensor of {dtype_name(value.dtype)} for input {name!r}, which a workload cannot hold"
     if what is not None:
-        raise FuseworksError("capturing:user:bad-inputs", place=at, function="get_inputs", what=what)
+        raise FuseworksError("capturing:user:bad-inputs", place=at, function=function, what=what)
     return value.detach().cpu().contiguous()
 
 

@@ -44,7 +44,7 @@ class Captured:
 def capture_upload(user: UserModel, workload: Any, seed: int) -> Captured:
     """Raises FuseworksError: the model's fault, at the user's line."""
     module, sources = user.module, user.sources
-    given, at = _given_workload(user, workload)
+    given, at = given_workload(user, workload)
     torch.manual_seed(seed + 1)
     inputs = sample_inputs(user)
     buffers = {name: tensor.clone() for name, tensor in module.named_buffers()}
@@ -77,7 +77,7 @@ def id_rows(workload: Workload, bounds: dict[int, Bounds]) -> dict[str, list[int
     return {workload.inputs[index].name: known.below for index, known in bounds.items()}
 
 
-def _given_workload(user: UserModel, workload: Any) -> tuple[Workload | None, str]:
+def given_workload(user: UserModel, workload: Any) -> tuple[Workload | None, str]:
     """The caller's workload, else workload.yaml, else get_workloads(), else None."""
     if workload is not None:
         return parse_workload(workload, "workload"), "workload"
@@ -214,7 +214,7 @@ def _value_notes(names: list[str], outputs: list[torch.Tensor]) -> list[str]:
 
 def _check_repeatable(user: UserModel, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
     _, again = _call(user, inputs)
-    if len(again) != len(outputs) or any(_error(a, b) > LARGEST_ERROR for a, b in zip(again, outputs, strict=True)):
+    if len(again) != len(outputs) or any(error_of(a, b) > LARGEST_ERROR for a, b in zip(again, outputs, strict=True)):
         code = getattr(inspect.unwrap(user.module.forward), "__code__", None)
         at = user.sources.place(code.co_filename, code.co_firstlineno) if code else None
         raise FuseworksError("capturing:user:not-repeatable", place=at or user.sources.shown)
@@ -231,13 +231,13 @@ def _check_graph(
             got = graph(*[tensor.clone() for tensor in inputs])
         leaves = [got] if isinstance(got, torch.Tensor) else list(got)
         for name, a, b in zip(names, leaves, wanted, strict=True):
-            error = _error(a, b)
+            error = error_of(a, b)
             if error > LARGEST_ERROR:
                 context = {"name": name, "error": f"{error:.2g}"}
                 raise FuseworksError("capturing:user:export-differs", place=user.sources.shown, **context)
 
 
-def _error(a: torch.Tensor, b: torch.Tensor) -> float:
+def error_of(a: torch.Tensor, b: torch.Tensor) -> float:
     """Relative to the spread of `b`; equal NaN and infinities count as equal."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return float("inf")
@@ -252,4 +252,4 @@ def _error(a: torch.Tensor, b: torch.Tensor) -> float:
 
 
 def _equal(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return _error(a, b) == 0.0
+    return error_of(a, b) == 0.0

@@ -11,8 +11,9 @@ from optimizer.errors import FuseworksError
 from optimizer.spec import Mode, Workload
 
 
-def parse_workload(document: Any, at: str) -> Workload:
-    """One workload, or the first of a list of them. Raises FuseworksError."""
+def parse_workload(document: Any, at: str, *, no_training: str | None = None) -> Workload:
+    """One workload, or the first of a list of them. `no_training`: the format of an upload that cannot be trained.
+    Raises FuseworksError."""
     if isinstance(document, Workload):
         return document
     if isinstance(document, (list, tuple)):
@@ -25,5 +26,9 @@ def parse_workload(document: Any, at: str) -> Workload:
         lines = [f"{'.'.join(map(str, e['loc'])) or 'workload'}: {e['msg']}" for e in error.errors()[:3]]
         raise FuseworksError("capturing:user:bad-workload", place=at, text="; ".join(lines)) from error
     if workload.mode is Mode.TRAINING:
-        raise FuseworksError("capturing:user:training-workload", place=at)
+        if no_training is not None:
+            raise FuseworksError("capturing:user:training-workload", place=at, format=no_training)
+        missing = [name for name in ("loss", "optimizer") if getattr(workload, name) is None]
+        if missing:
+            raise FuseworksError("capturing:user:training-incomplete", place=at, missing=" and no ".join(missing))
     return workload

@@ -22,7 +22,7 @@ from optimizer.errors import FuseworksError
 from optimizer.profiling.document import Operation
 from optimizer.spec import InputSpec, PrecisionStep, Workload
 
-Format = Literal["pt2", "onnx"]
+Format = Literal["pt2", "onnx", "step"]
 
 
 class BackendOptions(BaseModel):
@@ -72,8 +72,8 @@ class Backend(ABC):
     summary: ClassVar[str]
     formats: ClassVar[frozenset[str]]
     libraries: ClassVar[tuple[str, ...]]
-    # True: the engine lowers the precision by itself, so the graph is not rewritten for it
-    own_precision: ClassVar[bool] = False
+    # to these the engine lowers by itself, so the graph is not rewritten for them
+    own_precisions: ClassVar[frozenset[str]] = frozenset()
     # by what means `profile` looks into a call, in words; empty: the engine does not say where its time goes
     profiled_by: ClassVar[str] = ""
     # True: kernels record themselves only where they were compiled to: `profile` takes what `build_marked` leaves

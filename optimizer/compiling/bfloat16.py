@@ -3,7 +3,8 @@
 Matrix products, convolutions, attention and table look-ups take bfloat16, their weights cast once. What merely moves or
 combines values between them goes on in the dtype that it gets; after the last of them it is float32, because a sigmoid
 near 0.5 has a step of 0.004 in bfloat16. Everything else, norms, softmax and reductions first of all, is computed in
-float32. Refuses operations that write in place into what it would have to cast, and control flow.
+float32; so is what rounds to int8, where layers were rewritten to that before. Refuses operations that write in place
+into what it would have to cast, and control flow.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from torch.export.graph_signature import InputKind, TensorArgument
 from torch.utils import _pytree as pytree
 
 import optimizer.compiling.errors  # noqa: F401
+from optimizer.compiling.int8 import rounding_of
 from optimizer.errors import FuseworksError
 from optimizer.spec import KeepFloat32
 
@@ -65,6 +67,7 @@ class _Rewriting:
         self.keep_ops = frozenset(keep.ops)
         self.kept = self._last_linears(keep.last_linears)
         self.feeding = self._feeding()
+        self.exact = rounding_of(self.module.graph)
         self.low: set[fx.Node] = set()
         self.casts: dict[tuple[fx.Node, torch.dtype], fx.Node] = {}
         self.weights = self._weights()
@@ -105,7 +108,7 @@ class _Rewriting:
             self._cast_inputs(node, inputs, BFLOAT16)
             if _is_float32(node):
                 self.low.add(node)
-        elif name in CARRY and not kept and node in self.feeding:
+        elif name in CARRY and not kept and node in self.feeding and node not in self.exact:
             # a scalar tensor takes part without deciding the dtype, as in torch's own promotion
             deciding = [n for n in inputs if not _is_scalar(n)] or inputs
             if all(n in self.low for n in deciding) and _is_float32(node):

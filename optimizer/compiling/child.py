@@ -10,15 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import optimizer.compiling.errors  # noqa: F401
-from optimizer import machine
+from optimizer import denormals, machine
 from optimizer.children.session import Session
 from optimizer.compiling.base import BACKENDS, Backend, Context, resolve
 from optimizer.compiling.contender import Contender
 from optimizer.compiling.pairs import take_apart
 from optimizer.errors import FuseworksError
-from optimizer.spec import PrecisionStep, Workload
+from optimizer.spec import KeepFloat32, PrecisionStep, Workload
 
-COMPILED_IN_CXX = frozenset({"inductor", "aot_inductor"})
+COMPILED_AT_CALL = frozenset({"inductor", "inductor_step"})
+COMPILED_IN_CXX = frozenset({"aot_inductor"}) | COMPILED_AT_CALL
 Answer = tuple[dict[str, Any], list[np.ndarray]]
 
 
@@ -62,12 +63,14 @@ def load(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) ->
     """Puts a contender into `session.state["contender"]`, and what it was loaded of beside it, for its profile.
 
     {backend, options, precision, artifact, model, upload?, upload_format?, weights?, seed?, format, workload, threads,
-    target, promised?} → {load_s, inference_precision, threads, libraries, rss_bytes_after_import}. `promised`: the
+    target, promised?, denormals?} → {load_s, inference_precision, threads, libraries, rss_bytes_after_import}. `promised`: the
     inputs on which the artifact relies to repeat over the batch; then it is a pair (`pairs.py`).
     """
     backend, options, context = _understood(session, request)
-    _make_ready(backend, context, request, compiles=backend.name == "inductor")
+    _make_ready(backend, context, request, compiles=backend.name in COMPILED_AT_CALL)
     backend.prepare()
+    if request.get("denormals") == "flushed":
+        _flush_denormals(backend)  # before the engine starts its threads, which take it over
     rss_bytes = _rss_bytes()
     started = time.perf_counter()
     artifact = Path(request["artifact"]) if request.get("artifact") else None
@@ -109,7 +112,7 @@ def seed_toolchain(session: Session, request: dict[str, Any], arrays: list[np.nd
 
 
 def _understood(session: Session, request: dict[str, Any]) -> tuple[Backend, Any, Context]:
-    format = "onnx" if request["format"] == "onnx" else "pt2"
+    format = str(request["format"])
     backend, options = resolve(str(request["backend"]), dict(request.get("options") or {}), format)
     precision = PrecisionStep.model_validate(request["precision"]) if request.get("precision") else None
     context = Context(
@@ -166,7 +169,7 @@ def _headers_made(backend: Backend) -> dict[str, int]:
 
 def _in_precision(backend: Backend, context: Context) -> Path:
     """The model that the backend compiles: rewritten for a lower precision, unless the engine lowers it itself."""
-    if context.precision_name == "float32" or backend.own_precision:
+    if context.precision_name == "float32" or context.precision_name in backend.own_precisions:
         return context.model
     if context.format != "pt2":
         raise FuseworksError(
@@ -176,14 +179,26 @@ def _in_precision(backend: Backend, context: Context) -> Path:
         )
     import torch
 
-    from optimizer.compiling.bfloat16 import to_bfloat16
+    from optimizer.compiling.precision import to_bfloat16, to_int8
     from optimizer.compiling.torch_program import load_program, lowered
 
-    assert context.precision is not None
-    exported = to_bfloat16(lowered(load_program(context.model), context), context.precision.keep_float32)
+    step = context.precision
+    assert step is not None
+    exported = lowered(load_program(context.model), context)
+    if step.precision == "int8":
+        exported = to_int8(exported, step.keep_float32)
+    if "bfloat16" in (step.precision, step.rest):
+        exported = to_bfloat16(exported, step.keep_float32 if step.precision == "bfloat16" else KeepFloat32())
     path = context.scratch / "in_precision.pt2"
     torch.export.save(exported, path)
     return path
+
+
+def _flush_denormals(backend: Backend) -> None:
+    if not denormals.flush():
+        text = denormals.unavailable() or "this processor keeps denormals whatever it is told"
+        remedy = "Leave denormals as they are (denormals: kept)"
+        raise FuseworksError("compiling:ours:unavailable", engine=backend.title, text=text, remedy=remedy)
 
 
 def _rss_bytes() -> int:

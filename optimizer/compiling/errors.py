@@ -15,6 +15,10 @@ catalogue(
             "{engine} failed while compiling: {text}",
             "The other backends go on. The engine's own words are in the log of the run.",
         ),
+        "compiling:user:worked-out-later": (
+            "An output is a {kind}, not a plain tensor: it may be worked out when it is read, which nobody times.",
+            "Return plain tensors from the model, such as `answer.as_subclass(torch.Tensor)`.",
+        ),
         "compiling:user:timed-out": (
             "{engine} did not finish compiling within {limit_s} s.",
             "Give the run more --budget, or a machine with less other work: compilers need its cores.",

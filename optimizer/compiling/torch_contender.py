@@ -10,8 +10,12 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
+import optimizer.compiling.errors  # noqa: F401  (fills the catalogue)
 from optimizer.compiling.contender import as_declared
+from optimizer.errors import FuseworksError
 from optimizer.spec import Workload
+
+PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 
 
 class Staged(NamedTuple):
@@ -51,7 +55,12 @@ class TorchContender:
         return self.function(*native.args, **native.kwargs)
 
     def outputs(self, native_outputs: Any) -> list[np.ndarray]:
-        return [to_numpy(leaf) for leaf in pytree.tree_leaves(native_outputs) if isinstance(leaf, torch.Tensor)]
+        """Raises FuseworksError (`compiling:user:worked-out-later`)."""
+        leaves = [leaf for leaf in pytree.tree_leaves(native_outputs) if isinstance(leaf, torch.Tensor)]
+        for leaf in leaves:
+            if type(leaf) not in PLAIN:
+                raise FuseworksError("compiling:user:worked-out-later", kind=type(leaf).__name__[:80])
+        return [to_numpy(leaf) for leaf in leaves]
 
     def inputs_after(self, native: Staged) -> list[np.ndarray]:
         return [to_numpy(tensor) for tensor in native.tensors]

@@ -28,8 +28,9 @@ from optimizer.optimizing.planner import LeftOut, Planner, costliest_first, on_l
 from optimizer.result import AblationRow, Candidate, Interval, Verdict
 from optimizer.spec import Step, dump_step
 
-ABLATION_LOOKS = (5, 10)  # the second only where time is left and a step is not decided
+ABLATION_LOOKS = (5, 10)  # the second only in a run that is young enough, and while a step is not decided
 MIN_ABLATION_SETS = 3
+AGAIN_SHARE = 0.4  # of the budget must be left for a second look: whoever waits has the verdict by then
 PACKAGE_S = 12.0  # between judgement and ablation the winner is packaged, and the package tries itself
 AGAIN = "winner_again"
 NOT_BUILT = "it was not built within the time budget"
@@ -158,7 +159,8 @@ def _measure(bench: Bench, winner: Candidate, asked: Sequence[tuple[AblationRow,
     for number in range(ABLATION_LOOKS[-1]):
         if not pending or (number >= MIN_ABLATION_SETS and time.monotonic() + taken_s > deadline):
             break
-        if number in ABLATION_LOOKS and all(_decided(one, floor(), at_look) for one in pending):
+        late = context.remaining_s() < AGAIN_SHARE * context.spec.policy.budget_s
+        if number in ABLATION_LOOKS and (late or all(_decided(one, floor(), at_look) for one in pending)):
             break
         context.events.emit("benchmarking", "Measuring what each step gives", done=number, total=ABLATION_LOOKS[-1])
         needed = {WINNER, AGAIN, *(name for one in pending for name in (one.whole, one.without))}

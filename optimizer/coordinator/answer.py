@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from optimizer.coordinator.context import RunContext
+from optimizer.coordinator.front import front
 from optimizer.errors import FuseworksError
 from optimizer.result import (
     AblationRow,
@@ -16,8 +17,10 @@ from optimizer.result import (
     Conditions,
     Evaluation,
     Finding,
+    FirstComparison,
     Inspection,
     JudgedPeer,
+    LayerPlan,
     LimitCheck,
     OutputNumerics,
     Problem,
@@ -27,7 +30,9 @@ from optimizer.result import (
     RunStatus,
     Verdict,
 )
-from optimizer.spec import Precision, Workload
+from optimizer.spec import Precision, Purpose, Workload
+
+OF_ONE_MODEL = {Purpose.OPTIMIZE, Purpose.REPLAY}
 
 
 @dataclass
@@ -44,6 +49,8 @@ class Answer:
     rewrites: list[Rewrite] = field(default_factory=list)
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
     comparisons: list[Comparison] = field(default_factory=list)
+    first_comparison: FirstComparison | None = None
+    layer_plans: list[LayerPlan] = field(default_factory=list)
     ablation: list[AblationRow] = field(default_factory=list)
     numerics: list[OutputNumerics] = field(default_factory=list)
     limits: list[LimitCheck] = field(default_factory=list)
@@ -107,8 +114,12 @@ class Answer:
             numerics=self.numerics,
             candidates=list(self.evaluations.values()),
             rewrites=self.rewrites,
+            layer_plans=self.layer_plans,
             ablation=self.ablation,
             comparisons=self.comparisons,
+            first_comparison=self.first_comparison,
+            first_comparison_s=self.first_comparison.at_s if self.first_comparison else None,
+            front=front(self.evaluations, self.comparisons) if context.spec.purpose in OF_ONE_MODEL else [],
             findings=self.findings,
             profile=self.profile,
             profile_after=self.profile_after,
@@ -126,6 +137,8 @@ class Answer:
             problem=Problem.model_validate(error.document()) if error else None,
             sandbox=context.sandbox,
             seed=context.seed,
+            artifacts_built=context.artifacts_built,
+            artifacts_reused=context.artifacts_reused,
             elapsed_s=round(context.events.elapsed_s(), 3),
             stages_s={stage: round(seconds, 3) for stage, seconds in context.events.stages_s.items()},
         )

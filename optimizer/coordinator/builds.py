@@ -66,9 +66,10 @@ class Builds:
         emit = self.bench.context.events.emit
         began = time.monotonic()
         try:
-            self.bench.shop.build(candidate)
+            built = self.bench.shop.build(candidate)
             self._took_s[candidate.name] = time.monotonic() - began
-            emit("compiling", f"Built {candidate.name}", candidate=candidate.name)
+            how = f"{candidate.name} is there from an earlier run" if built.reused else f"Built {candidate.name}"
+            emit("compiling", how, candidate=candidate.name)
         except FuseworksError as error:
             emit("compiling", f"{candidate.name}: {error.message}", candidate=candidate.name)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,21 +37,25 @@ catalogue(
 
 @dataclass(frozen=True)
 class Captured:
-    """One upload as the rest of the run sees it. `weights` is set when the upload is a module that we build."""
+    """One upload as the rest of the run sees it. `weights` is set when the upload is a module that we build, from
+    random numbers of `seed`. `content`: a digest of graph and weights; None where there is none, and nothing built from
+    it is reused."""
 
     upload: Path
     upload_format: Literal["pt2", "py", "zip", "onnx"]
-    format: Literal["pt2", "onnx"]
+    format: Literal["pt2", "onnx", "step"]
     model: Path
     weights: Path | None
     workload: Workload
     inspection: Inspection
     samples: Samples | None = None
+    seed: int = 0
+    content: str | None = None
 
     @property
     def baseline_backend(self) -> str:
         """The upload as its own framework runs it by default."""
-        return "onnxruntime" if self.format == "onnx" else "eager"
+        return {"pt2": "eager", "onnx": "onnxruntime", "step": "eager_step"}[self.format]
 
 
 def capture(context: RunContext, upload: Path, workload: Workload | None) -> Captured:
@@ -58,7 +64,7 @@ def capture(context: RunContext, upload: Path, workload: Workload | None) -> Cap
         info = inspect_upload(upload)
         folder = context.folder("captured")
         context.events.emit("capturing", f"Capturing the graph of {upload.name} in the sandbox")
-        limit_s = capture_limit_s(context, info.size_bytes)
+        limit_s, seed = capture_limit_s(context, info.size_bytes), module_seed(context, info.sha256)
         with context.child("capture", {"upload": upload}) as child, _in_time(limit_s) as hear:
             reply = child.call(
                 "capturing.capture",
@@ -69,9 +75,12 @@ def capture(context: RunContext, upload: Path, workload: Workload | None) -> Cap
                 format=info.format,
                 shown=upload.name,
                 workload=workload.model_dump(by_alias=True, mode="json") if workload else None,
-                seed=context.seed,
+                seed=seed,
             )
-    graph_format: Literal["pt2", "onnx"] = "onnx" if (folder / "captured.onnx").exists() else "pt2"
+    formats: tuple[Literal["onnx", "step"], ...] = ("onnx", "step")
+    graph_format: Literal["pt2", "onnx", "step"] = next(
+        (f for f in formats if (folder / f"captured.{f}").exists()), "pt2"
+    )
     model = folder / f"captured.{graph_format}"
     if not model.exists():
         raise FuseworksError("child:user:bad-answer", text="the capture handed over no graph")
@@ -86,6 +95,8 @@ def capture(context: RunContext, upload: Path, workload: Workload | None) -> Cap
         workload=filled,
         inspection=_inspection(reply.fields.get("inspection"), info),
         samples=_samples(folder / FILE, filled),
+        seed=seed,
+        content=_content(reply.fields.get("content"), model),
     )
     sizes = ", ".join(
         f"{name} = {dim.serve[0]} ({dim.min} to {dim.max})" for name, dim in captured.workload.dims.items()
@@ -97,6 +108,15 @@ def capture(context: RunContext, upload: Path, workload: Workload | None) -> Cap
         notes=captured.inspection.notes,
     )
     return captured
+
+
+def module_seed(context: RunContext, sha256: str) -> int:
+    """What a module without weights draws them from: the upload itself, unless the policy says otherwise, so that it is
+    one model in every run and what was built of it can be used again. A comparison gives both of its models one seed.
+    """
+    if context.spec.policy.seed is not None or context.spec.purpose == Purpose.COMPARE:
+        return context.seed
+    return int(sha256[:8], 16)
 
 
 def capture_limit_s(context: RunContext, size_bytes: int) -> float:
@@ -124,6 +144,14 @@ def _in_time(limit_s: float) -> Iterator[Callable[[str, dict[str, Any]], None]]:
             raise
         told = {"limit_s": f"{limit_s:.0f}", "doing": said}
         raise FuseworksError("run:user:capture-too-slow", detail=error.detail, **told) from error
+
+
+def _content(said: Any, model: Path) -> str | None:
+    """An ONNX graph is a file as it was uploaded; of a torch graph the child says what is in it."""
+    if model.suffix == ".onnx":
+        with model.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    return said if isinstance(said, str) and re.fullmatch(r"[0-9a-f]{64}", said) else None
 
 
 def _samples(file: Path, workload: Workload) -> Samples | None:

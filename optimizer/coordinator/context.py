@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from optimizer import devices, machine, runtime_settings
+from optimizer.coordinator.build_cache import BuildCache
 from optimizer.coordinator.events import Emitter
 from optimizer.errors import FuseworksError, catalogue
 from optimizer.sandbox import Child, ChildSpec, Limits, start
@@ -34,7 +35,8 @@ LOAD_TIMEOUT_S = 300.0
 
 @dataclass
 class RunContext:
-    """One per run. `work` is private scratch of the coordinator; `out` is what the user gets."""
+    """One per run. `work` is private scratch of the coordinator; `out` is what the user gets; without a `cache`
+    everything is built anew, and without `outcomes` no earlier run decides what is tried first."""
 
     spec: RunSpec
     work: Path
@@ -45,6 +47,10 @@ class RunContext:
     toolchain: Path | None = None
     sandbox: str = ""
     granted_s: float = 0.0
+    cache: BuildCache | None = None
+    outcomes: Path | None = None
+    artifacts_built: int = 0
+    artifacts_reused: int = 0
     _children: weakref.WeakSet[Child] = field(default_factory=weakref.WeakSet)
     _counter: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 

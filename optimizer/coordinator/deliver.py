@@ -13,7 +13,7 @@ import numpy as np
 from optimizer import inputs, machine, runtime_settings
 from optimizer.benchmarking.judge import JudgeOutcome
 from optimizer.benchmarking.summary import disturbed_shares, raw_samples
-from optimizer.coordinator import rivals
+from optimizer.coordinator import rivals, training_package
 from optimizer.coordinator.judging import BASELINE, DEPLOYED, PEER, WINNER, judge_winner, summary
 from optimizer.coordinator.limits import in_words, limit_checks
 from optimizer.coordinator.prepare import Bench, conditions
@@ -32,10 +32,10 @@ from optimizer.result import (
     Performance,
     Verdict,
 )
-from optimizer.spec import RuntimeSettings
+from optimizer.spec import Mode, RuntimeSettings
 from optimizer.verifying.asking import ask
 
-SELF_TEST_CALLS, SELF_TEST_S = 5, 120.0
+SELF_TEST, SELF_TEST_S = ("run.py", "--self-test", "--calls", "5"), 120.0
 MAX_TOLD_CHARS = 600
 
 
@@ -171,7 +171,7 @@ def deliver(bench: Bench, judgement: Judged) -> None:
         disturbed_shares=judgement.disturbed_shares,
         clock_ns=_clock_ns(bench),
     )
-    answer.summary = _in_words(bench)
+    answer.summary = ("Of a training step: " if bench.workload.mode is Mode.TRAINING else "") + _in_words(bench)
     same = answer.same_settings
     if judgement.winner is None or same is None or same.verdict != Verdict.FASTER:
         return
@@ -239,8 +239,9 @@ def package(bench: Bench, winner: Candidate) -> list[Artifact]:
 
     Raises FuseworksError when it could not even be written.
     """
-    artifacts = _written(bench, winner)
-    reason = _self_test(bench)
+    training = bench.workload.mode is Mode.TRAINING
+    artifacts = [artifact("package", training_package.write(bench, winner))] if training else _written(bench, winner)
+    reason = _self_test(bench, training_package.SELF_TEST if training else SELF_TEST)
     if reason is None:
         return artifacts
     shutil.rmtree(bench.context.out / "package")
@@ -249,8 +250,8 @@ def package(bench: Bench, winner: Candidate) -> list[Artifact]:
     return []
 
 
-def _self_test(bench: Bench) -> str | None:
-    """Runs `run.py --self-test` as the user would, inside the sandbox. Why the package cannot be offered, or None."""
+def _self_test(bench: Bench, command: Sequence[str]) -> str | None:
+    """Runs `command` as the user would, inside the sandbox. Why the package cannot be offered, or None."""
     context = bench.context
     with context.events.stage("verifying", "Running the package's own self-test"):
         try:
@@ -259,7 +260,7 @@ def _self_test(bench: Bench) -> str | None:
                     "packaging.self_test",
                     timeout_s=2 * SELF_TEST_S,
                     package=child.path("package"),
-                    calls=SELF_TEST_CALLS,
+                    command=list(command),
                     limit_s=SELF_TEST_S,
                 ).fields
         except FuseworksError as error:
@@ -294,6 +295,7 @@ def _written(bench: Bench, winner: Candidate) -> list[Artifact]:
         libraries=_libraries(loaded),
         environment=runtime_settings.environment(plan.settings, threads),
         threads=threads,
+        denormals=plan.settings.denormals,
         target=bench.context.target,
         precision=plan.precision_name,
         details=built.details,

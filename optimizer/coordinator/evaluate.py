@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from optimizer import inputs
@@ -13,9 +14,11 @@ from optimizer.coordinator.limits import check_memory
 from optimizer.coordinator.prepare import Bench, drawing
 from optimizer.coordinator.workshop import Built, Loaded, Plan
 from optimizer.errors import FuseworksError, catalogue
-from optimizer.result import Candidate, Evaluation, EvaluationStatus, Problem
+from optimizer.result import Candidate, Evaluation, EvaluationStatus, Probe, Problem, Verification
 from optimizer.sandbox import Child
-from optimizer.spec import RuntimeSettings
+from optimizer.spec import Mode, RuntimeSettings
+from optimizer.verifying.failing import telling
+from optimizer.verifying.meaning import not_asked, same_meaning
 from optimizer.verifying.verify import Verifier
 
 catalogue(
@@ -38,6 +41,8 @@ STATUS_OF_ERROR = {
     "benchmarking:user:answers-changed": EvaluationStatus.INCORRECT_NUMERICS,
     "benchmarking:user:memory-limit": EvaluationStatus.OUT_OF_MEMORY,
 }
+
+MEANING_S = 60.0
 
 
 def failed(candidate: Candidate, error: FuseworksError) -> Evaluation:
@@ -80,8 +85,10 @@ def _verified(bench: Bench, verifier: Verifier, candidate: Candidate, built: Bui
     with bench.context.events.stage("verifying", f"Verifying {candidate.name} against float64", candidate.name):
         verification = verifier.verify(child, Plan.of(candidate).precision_name)
     if verification.passed:
+        verification = _meaning_judged(bench, verifier, built, verification)
+    if verification.passed:
         return Evaluation(candidate=candidate, status=EvaluationStatus.PASSED, verification=verification)
-    verification.first_diverging = _first_diverging(bench, verifier, built)
+    verification.first_diverging = _first_diverging(bench, verifier, built, verification)
     return Evaluation(
         candidate=candidate,
         status=EvaluationStatus.INCORRECT_NUMERICS,
@@ -193,17 +200,42 @@ class Evaluator:
             self._baseline = None
 
 
-def _first_diverging(bench: Bench, verifier: Verifier, built: Built) -> str | None:
+def _meaning_judged(bench: Bench, verifier: Verifier, built: Built, verification: Verification) -> Verification:
+    """With one more probe for a rewritten graph, which is asked once however many engines run it."""
+    if built.model == bench.captured.model or verifier.workload.mode is Mode.TRAINING:
+        return verification
+    if built.model not in verifier.meanings:
+        verifier.meanings[built.model] = _meaning(bench, verifier, built.model)
+    probe = verifier.meanings[built.model]
+    reason = None if probe.passed else f"{probe.name}: {probe.reason}"
+    probes = [*verification.probes, probe]
+    return verification.model_copy(update={"probes": probes, "passed": probe.passed, "reason": reason})
+
+
+def _meaning(bench: Bench, verifier: Verifier, model: Path) -> Probe:
+    format = bench.captured.format
+    try:
+        with bench.context.child("meaning", {"model": model}) as child:
+            child.call("verifying.load_reference", timeout_s=MEANING_S, model=child.path("model"), format=format)
+            # the evaluator of ONNX graphs is slow
+            return same_meaning(child, verifier.truths, MEANING_S, edges=format == "pt2")
+    except FuseworksError as error:
+        return not_asked(error.message)
+
+
+def _first_diverging(bench: Bench, verifier: Verifier, built: Built, verification: Verification) -> str | None:
     """The first operation of a rewritten graph that departs from the original in float64; None when none does."""
     model = bench.captured.model
-    if built.model == model or bench.captured.format != "pt2":
+    if built.model == model or bench.captured.format != "pt2" or verifier.workload.mode is Mode.TRAINING:
         return None
-    arrays = verifier.truths.pooled[0].arrays
+    question = telling(verification, verifier.truths, verifier.captured)
+    if built.promised and question.breaks_promise:
+        return None  # the graph is right for others only, and it was for the guard to see that
     try:
         with bench.context.child("bisect", {"a": model, "b": built.model}) as child:
             reply = child.call(
                 "verifying.first_diverging",
-                arrays,
+                question.arrays,
                 timeout_s=120.0,
                 model_a=child.path("a"),
                 model_b=child.path("b"),

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from optimizer import inputs
-from optimizer.benchmarking.bursts import Entrant
+from optimizer.benchmarking.bursts import Draw, Entrant
 from optimizer.benchmarking.judge import LOOKS, MIN_SETS, JudgeOutcome, Pair, judge, planned_looks
-from optimizer.benchmarking.sets import ROUNDS, Check, measure_set
+from optimizer.benchmarking.sets import ROUNDS, Check, MeasuredSet, measure_set
 from optimizer.benchmarking.summary import held_back, peak_memory_bytes, performance, recheck
 from optimizer.coordinator.context import RunContext
 from optimizer.coordinator.limits import check_memory
@@ -21,6 +21,7 @@ from optimizer.result import Candidate, Performance
 from optimizer.spec import RuntimeSettings
 
 FINAL_ROUNDS = 8
+TIED, MOST_TIED = 0.03, 4  # of the logarithm: what one process and the next of a contender may differ by
 # How far past the budget a judgement may go for its first six sets: in shares of it, and at least in seconds. A run
 # without a verdict is worth little, and a short budget is soon over.
 OVERRUN_SHARE, OVERRUN_S = 0.5, 120.0
@@ -53,21 +54,48 @@ def check_of(bench: Bench, candidate: Candidate) -> Check:
 
 
 def final_screening(bench: Bench, candidates: Sequence[Candidate], settings: RuntimeSettings) -> FinalScreening:
-    """All finalists interleaved in one set of fresh processes."""
+    """All finalists interleaved in one set of fresh processes; those that it does not tell apart from the leader, and
+    from the leading peer, once more in another set."""
+    draw, rng = drawing(bench, 5), bench.context.rng(6)
+    measured = _one_set(bench, candidates, settings, draw, rng)
+    logs = {c.name: measured.log_speedup(BASELINE, c.name) for c in candidates if c.name in measured.entrants}
+    contender_s = measured.seconds / (1 + len(candidates)) * ROUNDS / FINAL_ROUNDS
+    tied = _tied([c for c in candidates if c.name in logs], logs)
+    failed = dict(measured.failed)
+    if tied:
+        again = _one_set(bench, tied, settings, draw, rng)
+        failed.update(again.failed)
+        for name in again.failed:
+            logs.pop(name)
+        for one in tied:
+            if one.name in again.entrants:
+                logs[one.name] = (logs[one.name] + again.log_speedup(BASELINE, one.name)) / 2
+    return FinalScreening({name: float(np.exp(log)) for name, log in logs.items()}, failed, contender_s)
+
+
+def _one_set(
+    bench: Bench, candidates: Sequence[Candidate], settings: RuntimeSettings, draw: Draw, rng: np.random.Generator
+) -> MeasuredSet:
     starts: dict[str, Any] = {c.name: starter(bench, c) for c in candidates}
     starts[BASELINE] = starter(bench, bench.baseline(settings))
-    measured = measure_set(
+    return measure_set(
         starts,
-        drawing(bench, 5),
+        draw,
         baseline=BASELINE,
-        rng=bench.context.rng(6),
+        rng=rng,
         rounds=FINAL_ROUNDS,
         checks={c.name: check_of(bench, c) for c in candidates},
     )
-    names = [c.name for c in candidates if c.name in measured.entrants]
-    speedups = {name: float(np.exp(measured.log_speedup(BASELINE, name))) for name in names}
-    contender_s = measured.seconds / len(starts) * ROUNDS / FINAL_ROUNDS
-    return FinalScreening(speedups, measured.failed, contender_s)
+
+
+def _tied(candidates: Sequence[Candidate], logs: Mapping[str, float]) -> list[Candidate]:
+    """The leaders of all, and of the peers, that lie too near to each other for one process of each to tell."""
+    found: list[Candidate] = []
+    for group in (candidates, [c for c in candidates if c.peer]):
+        ranked = sorted(group, key=lambda c: -logs[c.name])[:MOST_TIED]
+        near = [c for c in ranked if logs[ranked[0].name] - logs[c.name] <= TIED]
+        found += [c for c in near if len(near) > 1 and c not in found]
+    return found
 
 
 def least_s(contender_s: float, peers: int = 1) -> float:
@@ -104,11 +132,13 @@ def judge_winner(
     for role, one in peers.items():
         starts[role] = starter(bench, one)
         checks[role] = check_of(bench, one)
-        pairs += [Pair(role, WINNER), Pair(BASELINE, role, awaited=role == PEER)]
+        alike = Plan.of(one).settings == settings
+        # how fast the peer is by itself decides nothing once it has lost to the winner
+        pairs += [Pair(role, WINNER, alike), Pair(BASELINE, role, alike, role == PEER, moot=(role, WINNER))]
     if settings != RuntimeSettings():
         starts[DEPLOYED] = starter(bench, bench.baseline(RuntimeSettings()))
         pairs.append(Pair(DEPLOYED, WINNER, same_settings=False))
-        pairs += [Pair(DEPLOYED, role, same_settings=False, awaited=role == PEER) for role in peers]
+        pairs += [Pair(DEPLOYED, role, False, role == PEER, moot=(role, WINNER)) for role in peers]
         if context.spec.policy.rivals == "all_as_run":
             for role, one in {**peers, **({WINNER: winner} if winner.peer else {})}.items():
                 starts[role + AS_RUN] = starter(bench, one, RuntimeSettings())

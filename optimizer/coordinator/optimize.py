@@ -10,12 +10,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from optimizer.coordinator import ablation, deliver, judging, rivals, winner_profile
+from optimizer.coordinator import (
+    ablation,
+    deliver,
+    first_comparison,
+    judging,
+    layer_plans,
+    rivals,
+    settings_search,
+    winner_profile,
+)
 from optimizer.coordinator.answer import Answer
 from optimizer.coordinator.builds import Builds
 from optimizer.coordinator.context import RunContext
 from optimizer.coordinator.evaluate import Evaluator, evaluator, failed, not_tried
 from optimizer.coordinator.limits import settle_precisions
+from optimizer.coordinator.outcomes import Outcomes, most_promising_first
 from optimizer.coordinator.peers import JUDGING_SHARE, PEER_FINALISTS, planner_of
 from optimizer.coordinator.prepare import (
     Bench,
@@ -28,18 +38,20 @@ from optimizer.coordinator.prepare import (
 )
 from optimizer.coordinator.rescue import Rescue
 from optimizer.errors import FuseworksError
+from optimizer.optimizing.option_plans import OTHER_LIBRARY, option_variants
 from optimizer.optimizing.planner import (
     LeftOut,
     Planner,
     has_passes,
     longest_first,
+    no_less_precise,
     precision_of,
     same_steps,
     tidying,
 )
+from optimizer.optimizing.settings_plans import backend_of
 from optimizer.result import Candidate, Evaluation, EvaluationStatus
 from optimizer.spec import RuntimeSettings
-from optimizer.verifying.verify import Verifier
 
 # Of the budget, what the search keeps for the ablation beside the judgement. A guess that fits most models; once the
 # finalists were measured, what a contender costs takes its place.
@@ -48,7 +60,7 @@ RIVALS_SHARE = 0.15  # more for the judgement where all peers take part in it
 VARIANTS_SHARE = 0.1  # what the second round leaves for the leader without each of its rewrites
 FINALISTS = 3
 NOT_THE_CANDIDATES = {"benchmarking:ours:busy", "child:ours:unexpected"}
-BACKGROUND = 2  # engines built while the graph is matched and the reference computed
+YOUNG_SHARE = 0.2  # of the budget
 NEAR = 0.93  # finalists: within 7 % of the leader of the screening
 
 
@@ -61,8 +73,9 @@ class Finals(NamedTuple):
     screening: judging.FinalScreening
 
     def peer_of(self, winner: Candidate) -> Candidate | None:
-        """The best in the winner's precision: what bfloat16 gives is no gain of a rewrite. Any other where none is."""
-        alike = [peer for peer in self.peers if precision_of(peer) == precision_of(winner)]
+        """The best that is no less precise than the winner, and any other where none is: what bfloat16 gives is no gain
+        of a rewrite."""
+        alike = [peer for peer in self.peers if precision_of(peer) in no_less_precise(winner)]
         return next(iter([*alike, *self.peers]), None)
 
 
@@ -72,61 +85,120 @@ def optimize(context: RunContext, answer: Answer) -> None:
     try:
         _optimize(bench)
     finally:
+        _outcomes(bench).remember(answer.evaluations)
         bench.close()
+
+
+def _outcomes(bench: Bench) -> Outcomes:
+    context, captured = bench.context, bench.captured
+    return Outcomes(
+        context.outcomes,
+        captured.format,
+        context.target,
+        context.threads,
+        captured.workload.mode.value,
+        captured.inspection.operations,
+    )
 
 
 def _optimize(bench: Bench) -> None:
     context = bench.context
     settle_precisions(context, bench.answer, bench.workload)
     profile(bench)
-    planner = planner_of(bench, honoured_settings(context))
+    planner = planner_of(bench, honoured_settings(context, bench.answer.profile))
     builds = Builds(bench)
     try:
-        peers = planner.peers()
+        expected = _outcomes(bench).expected()
+        peers = most_promising_first(planner.peers(), expected, [])
         context.events.emit("compiling", f"Building {len(peers)} engines in the background, {builds.workers} at a time")
-        first, later = peers[:BACKGROUND], peers[BACKGROUND:]
+        # a core is left to what goes on meanwhile: matching the graph, computing the reference
+        beside = max(1, builds.workers - 1)
+        first, later = peers[:beside], peers[beside:]
         builds.submit(first)
         find_rewrites(bench)
         planner.rewrites = bench.answer.rewrites
         find_causes(bench)
         rewritten = planner.first_rewritten()
-        builds.submit([*rewritten, *later])
-        _search(bench, planner, builds, [*rewritten, *peers, *planner.low_precision()], make_verifier(bench))
+        early = most_promising_first([*rewritten, *first], expected, bench.answer.findings)
+        # an early look waits for what was begun, so that no more is begun before it
+        builds.submit(rewritten if first_comparison.has_room(context) else [*rewritten, *later])
+        verifier = make_verifier(bench)
+        with evaluator(bench, verifier, planner.facts.settings) as judge:
+            _look_early(bench, builds, judge, early)
+            by_layer = layer_plans.by_layer(bench, planner, verifier)
+            every = [*early, *by_layer, *later, *planner.low_precision()]
+            every = most_promising_first(every, expected, bench.answer.findings)
+            _search(bench, planner, builds, judge, every)
     finally:
         builds.close()
 
 
-def _search(bench: Bench, planner: Planner, builds: Builds, first: list[Candidate], verifier: Verifier) -> None:
+def _search(bench: Bench, planner: Planner, builds: Builds, judge: Evaluator, first: list[Candidate]) -> None:
     answer, settings = bench.answer, planner.facts.settings
-    with evaluator(bench, verifier, settings) as judge:
-        rescue = Rescue(
-            bench, planner, lambda some: _round(bench, builds, judge, some, keep=VARIANTS_SHARE), builds.workers
-        )
-        _round(bench, builds, judge, first)
-        rescue.run(first)
-        peers = [e for e in _passed(answer) if e.candidate.peer and precision_of(e.candidate) == "float32"]
-        screened = {e.candidate.name: e.screened_speedup or 0.0 for e in peers}
-        more = planner.more_rewritten(screened, _untimed(answer))
-        _round(bench, builds, judge, more, keep=VARIANTS_SHARE)
-        rescue.run(more)
-        finals = _finals(bench, _leave_one_out(bench, planner, builds), settings)
-        for dropped in planner.dropped:
-            answer.file(not_tried(dropped.candidate, dropped.reason))
-        for winner in finals.ranked:
-            # a variant that leads has not been verified yet: nothing wrong is ever offered
-            if winner.name not in answer.evaluations and judge.evaluate(winner).status != EvaluationStatus.PASSED:
-                continue
-            _file_screened(answer, winner, finals.screening.speedups[winner.name])
-            if _judged_and_delivered(bench, planner, builds, winner, finals):
-                return
+    rescue = Rescue(
+        bench, planner, lambda some: _round(bench, builds, judge, some, keep=VARIANTS_SHARE), builds.workers
+    )
+    _round(bench, builds, judge, first)
+    rescue.run(first)
+    peers = [e for e in _passed(answer) if e.candidate.peer and precision_of(e.candidate) == "float32"]
+    screened = {e.candidate.name: e.screened_speedup or 0.0 for e in peers}
+    more = planner.more_rewritten(screened, _untimed(answer))
+    _round(bench, builds, judge, more, keep=VARIANTS_SHARE)
+    rescue.run(more)
+    _round(bench, builds, judge, _other_options(bench), keep=VARIANTS_SHARE)
+    finals = _finals(bench, _leave_one_out(bench, planner, builds), settings)
+    for dropped in planner.dropped:
+        answer.file(not_tried(dropped.candidate, dropped.reason))
+    for winner in finals.ranked:
+        # a variant that leads has not been verified yet: nothing wrong is ever offered
+        if winner.name not in answer.evaluations and judge.evaluate(winner).status != EvaluationStatus.PASSED:
+            continue
+        _file_screened(answer, winner, finals.screening.speedups[winner.name])
+        if _judged_and_delivered(bench, planner, builds, winner, finals):
+            return
     deliver.deliver(bench, deliver.Judged(None, next(iter(finals.peers), None), settings))
+
+
+def _other_options(bench: Bench) -> list[Candidate]:
+    """Of the best rewritten plan and the best engine by itself, while the run is young: each has to be built."""
+    context = bench.context
+    if context.events.elapsed_s() > YOUNG_SHARE * context.spec.policy.budget_s:
+        return []
+    every = [e.candidate for e in _passed(bench.answer) if backend_of(e.candidate) in OTHER_LIBRARY]
+    leaders = [next((c for c in every if has_passes(c)), None), next((c for c in every if c.peer), None)]
+    return option_variants([c for c in leaders if c is not None], bench.answer.profile)
+
+
+def _look_early(bench: Bench, builds: Builds, judge: Evaluator, early: Sequence[Candidate]) -> None:
+    """The first of `early` that is correct is compared with the original before the other engines are built, so that
+    there is something to trust on the page. Nothing is built meanwhile: compiling disturbs measuring."""
+    context = bench.context
+    if not early or not first_comparison.has_room(context):
+        return
+    builds.submit(longest_first(early))
+    builds.wait(early, context.deadline(_reserve(context)))
+    for candidate in early:
+        if not builds.ended(candidate):
+            return
+        if judge.evaluate(candidate).status == EvaluationStatus.PASSED:
+            first_comparison.compare_first(bench, candidate, judge.settings)
+            return
 
 
 def _judged_and_delivered(bench: Bench, planner: Planner, builds: Builds, winner: Candidate, finals: Finals) -> bool:
     """False when the candidate failed in the judgement: it is filed as such, and the next one gets its chance."""
     context, answer, contender_s = bench.context, bench.answer, finals.screening.contender_s
     peer = finals.peer_of(winner)
-    beside = rivals.beside(answer, winner, peer) if context.spec.policy.rivals != "best" else []
+    winner, peer, as_it_was = settings_search.tune(
+        bench,
+        planner,
+        builds,
+        winner,
+        peer,
+        contender_s=contender_s,
+        deadline=context.deadline(_reserve(context)),
+    )
+    beside = rivals.beside(answer, winner, peer) if context.spec.policy.rivals != "best" else as_it_was
     screening = finals.screening._replace(peers=rivals.most_judged(context.spec.policy, beside))
     asked = ablation.questions(bench, planner, builds, winner, finals.variants, screening)
     profile_s = winner_profile.reserve_s(bench, winner)
@@ -167,6 +239,9 @@ def _round(
     builds.submit(longest_first(candidates))
     builds.wait(candidates, context.deadline(reserve))
     for candidate in candidates:
+        known = bench.answer.evaluations.get(candidate.name)
+        if known is not None and known.status != EvaluationStatus.NOT_TRIED:
+            continue
         if not builds.ended(candidate):
             bench.answer.file(not_tried(candidate, "the time budget was over before it was built"))
         elif context.remaining_s() < reserve * context.spec.policy.budget_s and _passed(bench.answer):

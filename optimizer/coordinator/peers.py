@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from optimizer import machine
 from optimizer.compiling.base import serving_sizes
+from optimizer.compiling.precision import int8_refusal
 from optimizer.compiling.precision import refusal as bfloat16_refusal
 from optimizer.coordinator import judging
 from optimizer.coordinator.builds import Builds
@@ -15,12 +16,13 @@ from optimizer.coordinator.evaluate import Evaluator, failed, not_tried
 from optimizer.coordinator.prepare import Bench, backends, profile, ready_toolchain
 from optimizer.optimizing.cuda_graphs import launch_bound
 from optimizer.optimizing.planner import Facts, Planner, longest_first, precision_of, same_steps
+from optimizer.optimizing.training_planner import TrainingPlanner
 from optimizer.result import Candidate, EvaluationStatus
-from optimizer.spec import RuntimeSettings
+from optimizer.spec import Mode, RuntimeSettings
 
 JUDGING_SHARE = 0.3  # of the budget: what the search keeps for the judgement, and what no peer of a replay is tried in
 PEER_FINALISTS = 2
-COMPILERS = frozenset({"inductor", "aot_inductor"})
+COMPILERS = frozenset({"inductor", "aot_inductor", "inductor_step"})
 
 
 def planner_of(bench: Bench, settings: RuntimeSettings) -> Planner:
@@ -29,7 +31,8 @@ def planner_of(bench: Bench, settings: RuntimeSettings) -> Planner:
     engines = backends(context, bench.captured)
     if context.toolchain is None and any(engines.get(name, "") is None for name in COMPILERS):
         context.unhurried(ready_toolchain)
-    return Planner(
+    kind = TrainingPlanner if bench.workload.mode is Mode.TRAINING else Planner
+    return kind(
         Facts(
             format=bench.captured.format,
             baseline_backend=bench.captured.baseline_backend,
@@ -37,6 +40,7 @@ def planner_of(bench: Bench, settings: RuntimeSettings) -> Planner:
             settings=settings,
             policy=context.spec.policy,
             bfloat16_refusal=bfloat16_refusal(context.target, machine.cpu_isa()),
+            int8_refusal=int8_refusal(context.target, machine.cpu_isa()),
             serve_sizes=len(serving_sizes(bench.workload)) if bench.workload.dims else 0,
             target=context.target,
             launch_bound=launch_bound(bench.answer.profile),

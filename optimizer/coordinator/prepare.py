@@ -20,10 +20,12 @@ from optimizer.coordinator.context import RunContext
 from optimizer.coordinator.rewriting import match_passes
 from optimizer.coordinator.workshop import Plan, Workshop
 from optimizer.diagnosing.base import Evidence, diagnose
+from optimizer.diagnosing.rules.denormals import MIN_GAIN as DENORMALS_GAIN
 from optimizer.errors import FuseworksError
 from optimizer.result import Candidate, Conditions, Profile
 from optimizer.sandbox import Child, start
-from optimizer.spec import BackendStep, RuntimeSettings, Workload
+from optimizer.spec import BackendStep, Mode, RuntimeSettings, Workload
+from optimizer.verifying.training.verify import TrainingVerifier
 from optimizer.verifying.verify import Verifier
 
 PROFILE_CALLS = 5
@@ -79,11 +81,6 @@ def prepare(context: RunContext, answer: Answer, model: Path) -> Bench:
 def _not_heeded(workload: Workload, format: str) -> list[str]:
     """What a workload may say and this version does not act on: told, never silently passed over."""
     found = []
-    if workload.labels is not None:
-        found.append(
-            f"The workload's labels are not acted on: {workload.labels.metric} is not computed and its max_drop holds "
-            "nothing back; numerics are judged against float64 alone."
-        )
     if workload.contracts and format == "onnx":
         names = ", ".join(workload.same_over_batch())
         found.append(
@@ -177,14 +174,16 @@ def profile(bench: Bench) -> None:
 def _profile(bench: Bench) -> None:
     with bench.context.events.stage("profiling", "Profiling the baseline, operation by operation"):
         bench.roofs = roofs(bench.context)
-        bench.answer.profile = profiled(bench, bench.baseline(RuntimeSettings()), timeout_s=300.0)
+        bench.answer.profile = profiled(bench, bench.baseline(RuntimeSettings()), timeout_s=300.0, levers=True)
 
 
-def profiled(bench: Bench, candidate: Candidate, *, timeout_s: float, marked: Path | None = None) -> Profile:
+def profiled(
+    bench: Bench, candidate: Candidate, *, timeout_s: float, marked: Path | None = None, levers: bool = False
+) -> Profile:
     """Where a call of a candidate spends its time, in a process of its own under its own settings.
 
-    `marked`: the artifact to look into, of a candidate whose own kernels record nothing. All profiles of a run are of
-    calls with the same inputs. Raises FuseworksError.
+    `marked`: the artifact to look into, of a candidate whose own kernels record nothing. `levers`: also what settings
+    of the process would change. All profiles of a run are of calls with the same inputs. Raises FuseworksError.
     """
     context = bench.context
     arrays = drawing(bench, 1)()
@@ -197,6 +196,7 @@ def profiled(bench: Bench, candidate: Candidate, *, timeout_s: float, marked: Pa
             calls=PROFILE_CALLS,
             marked=child.path("marked") if marked is not None else None,
             roofs=bench.roofs,
+            levers=levers,
         )
     try:
         found = Profile.model_validate(reply.fields["profile"])
@@ -241,32 +241,41 @@ def make_verifier(bench: Bench) -> Verifier:
     with context.events.stage("verifying", "Computing the float64 reference and the baseline's own errors"):
         bench.reference = context.child("reference", {"model": captured.model})
         bench.reference.call(
-            "verifying.load_reference", timeout_s=300.0, model=bench.reference.path("model"), format=captured.format
+            "verifying.load_reference",
+            timeout_s=300.0,
+            model=bench.reference.path("model"),
+            format=captured.format,
+            workload=captured.workload.model_dump(by_alias=True, mode="json"),
         )
-        names = [str(o.get("name")) for o in captured.inspection.outputs]
-        bench.verifier = Verifier(
-            captured.workload,
-            context.spec.policy,
-            context.rng(2),
-            bench.reference,
-            output_names=names or None,
-            samples=captured.samples,
-        )
+        bench.verifier = _verifier(bench, bench.reference)
         built = bench.shop.build(bench.baseline(RuntimeSettings()))
         with bench.shop.load(built, RuntimeSettings(), name="baseline").child as child:
             bench.verifier.prepare(child)
+        if bench.verifier.no_task_metric:
+            answer = bench.answer
+            answer.note(context, bench.verifier.no_task_metric + " Numerics are judged against float64 alone.")
         bench.reference.pause()
     return bench.verifier
 
 
-def honoured_settings(context: RunContext) -> RuntimeSettings:
-    """The runtime settings worth proposing here: those of TUNED that this machine honours. They are a processor's."""
+def _verifier(bench: Bench, reference: Child) -> Verifier:
+    captured, policy, rng = bench.captured, bench.context.spec.policy, bench.context.rng(2)
+    if captured.workload.mode is Mode.TRAINING:
+        return TrainingVerifier(captured.workload, policy, rng, reference, drawing(bench, 16))
+    names = [str(o.get("name")) for o in captured.inspection.outputs]
+    return Verifier(captured.workload, policy, rng, reference, output_names=names or None, samples=captured.samples)
+
+
+def honoured_settings(context: RunContext, profile: Profile | None = None) -> RuntimeSettings:
+    """The runtime settings worth proposing here: those of TUNED that this machine honours, and denormals flushed where
+    the profile shows what they cost. They are a processor's."""
     if not context.spec.policy.runtime_settings or context.target != "cpu":
         return RuntimeSettings()
     reasons = runtime_settings.available()["reasons"]
     return RuntimeSettings(
         allocator="default" if reasons["allocator"] else TUNED.allocator,
         huge_pages=TUNED.huge_pages and not reasons["huge_pages"],
+        denormals="flushed" if profile and (profile.denormals_gain or 0.0) >= DENORMALS_GAIN else "kept",
     )
 
 

@@ -10,12 +10,13 @@ from optimizer.coordinator.answer import Answer
 from optimizer.coordinator.context import RunContext
 from optimizer.coordinator.evaluate import evaluator
 from optimizer.coordinator.limits import settle_precisions
-from optimizer.coordinator.peers import best_peer
+from optimizer.coordinator.peers import COMPILERS, best_peer
 from optimizer.coordinator.prepare import Bench, conditions, make_verifier, prepare, ready_toolchain, roofs
 from optimizer.coordinator.workshop import Plan
 from optimizer.errors import FuseworksError, catalogue
 from optimizer.recipe import Machine, Recipe, as_document, check_graph, check_target, digest, load_recipe
 from optimizer.result import Candidate, Comparison, Evaluation, EvaluationStatus, Verdict
+from optimizer.spec import Precision
 
 catalogue(
     {
@@ -80,7 +81,7 @@ def why_not(bench: Bench, recipe: Recipe, candidate: Candidate) -> FuseworksErro
 
 def ready_to_build(context: RunContext, plan: Plan) -> None:
     """The compilers' cache, where a step needs it."""
-    if plan.backend.backend in {"inductor", "aot_inductor"} and context.toolchain is None:
+    if plan.backend.backend in COMPILERS and context.toolchain is None:
         context.unhurried(ready_toolchain)
 
 
@@ -93,10 +94,10 @@ def _replay(bench: Bench, recipe: Recipe) -> None:
     if refused is not None:
         raise refused
     settle_precisions(context, answer, bench.workload)
-    if plan.precision_name not in context.spec.policy.precisions:
-        raise FuseworksError(
-            "replay:user:precision", place="steps", name=name, precision=plan.precision_name, asked=plan.precision_name
-        )
+    rest: list[Precision] = [plan.precision.rest] if plan.precision and plan.precision.rest != "float32" else []
+    for wanted in (plan.precision_name, *rest):
+        if wanted not in context.spec.policy.precisions:
+            raise FuseworksError("replay:user:precision", place="steps", name=name, precision=wanted, asked=wanted)
     ready_to_build(context, plan)
     bench.roofs = roofs(context)
     verifier = make_verifier(bench)

@@ -1,7 +1,8 @@
 """One wrong rewrite must not cost the others: a rewritten candidate that fails is tried without each pass in turn.
 
 The suspect first, where verification named the operation that departs. What failed stays in the answer with its reason.
-Not for an engine that fails by itself, nor where one pass is all there is: without it the candidate is a peer.
+Not for an engine that fails by itself (but for ONNX Runtime: `own_optimizers.py`), nor where one pass is all there is:
+without it the candidate is a peer.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from optimizer.coordinator import own_optimizers
 from optimizer.coordinator.prepare import Bench
 from optimizer.optimizing.planner import LeftOut, Planner, by_itself, culprits_first, has_passes
 from optimizer.result import Candidate, Evaluation, EvaluationStatus
@@ -33,12 +35,23 @@ class Rescue:
     try_out: TryOut
     at_once: int
     tries_left: int = 0
+    baseline_looked_at: bool = False
 
     def run(self, candidates: Sequence[Candidate]) -> None:
         for candidate in candidates:
             if has_passes(candidate) and self._worth_it(candidate):
                 self.tries_left = MOST_TRIES
                 self._without_the_culprit(candidate)
+        self._without_own_optimizers(candidates)
+
+    def _without_own_optimizers(self, candidates: Sequence[Candidate]) -> None:
+        """Of a runtime that is wrong on the original graph too, it is not a pass that must go."""
+        proposed = own_optimizers.without_the_culprit(self.bench, candidates)
+        if not self.baseline_looked_at:
+            self.baseline_looked_at = True
+            proposed += own_optimizers.beside_a_wrong_baseline(self.bench)
+        if proposed:
+            self.try_out(proposed)
 
     def _worth_it(self, candidate: Candidate) -> bool:
         if self._status(candidate) not in A_PASS_MAY_BE_GUILTY:

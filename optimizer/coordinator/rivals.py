@@ -1,6 +1,6 @@
 """The peers in a judgement: who takes part, which of them is the best there, and what the judgement says of each.
 
-Unless the policy's `rivals` is `best`, every peer that passed and computes in the winner's precision or in float32 is
+Unless the policy's `rivals` is `best`, every peer that passed and is no less precise than the winner is
 judged along, and the best peer is the one that is fastest in the judgement. It is chosen by the very samples that then
 tell its figures, so that these are a selection's; `judged_peers` of the answer has the honest quantity, the ratio over
 each. Under `all_as_run` each has a second contender, in default settings: only the winner's ratio over that is told.
@@ -20,7 +20,7 @@ from optimizer.coordinator.answer import Answer
 from optimizer.coordinator.evaluate import failed
 from optimizer.coordinator.judging import AS_RUN, BASELINE, DEPLOYED, PEER, WINNER
 from optimizer.coordinator.prepare import Bench
-from optimizer.optimizing.planner import precision_of, same_steps
+from optimizer.optimizing.planner import no_less_precise, precision_of, same_steps
 from optimizer.result import (
     Candidate,
     Comparison,
@@ -34,12 +34,10 @@ from optimizer.result import (
 )
 from optimizer.spec import Policy, Precision
 
-FULL = "float32"
-
 
 def beside(answer: Answer, winner: Candidate, favourite: Candidate | None) -> list[Candidate]:
     """All peers that are judged beside the `favourite`: those that passed and are no less precise than the winner."""
-    precise = {FULL, precision_of(winner)}
+    precise = no_less_precise(winner)
     known = [] if favourite is None else [favourite]
     return [
         e.candidate

@@ -13,8 +13,10 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+from optimizer.compiling.toolchain import default_folder
 from optimizer.coordinator import compare, deliver, inspect, optimize, replay
 from optimizer.coordinator.answer import Answer
+from optimizer.coordinator.build_cache import BuildCache
 from optimizer.coordinator.context import RunContext, default_threads, seed_of
 from optimizer.coordinator.events import Emitter, Sink
 from optimizer.errors import FuseworksError, load_catalogue
@@ -39,7 +41,14 @@ def execute(spec: RunSpec, sink: Sink) -> Result:
     work = Path(tempfile.mkdtemp(prefix="fuseworks-run-"))
     events = Emitter(sink, spec.policy.budget_s)
     context = RunContext(
-        spec=spec, work=work, out=out, events=events, seed=seed_of(spec), threads=default_threads(spec)
+        spec=spec,
+        work=work,
+        out=out,
+        events=events,
+        seed=seed_of(spec),
+        threads=default_threads(spec),
+        cache=BuildCache(),
+        outcomes=default_folder() / "outcomes.jsonl",
     )
     answer = Answer()
     for name in LEFT_BY_RUNS:  # what an earlier run left here must not pass for this one's

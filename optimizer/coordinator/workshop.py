@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from optimizer.compiling import pairs
+from optimizer.coordinator import build_keys
 from optimizer.coordinator.capture import Captured
 from optimizer.coordinator.context import BUILD_TIMEOUT_S, LOAD_TIMEOUT_S, RunContext
 from optimizer.errors import FuseworksError
@@ -64,7 +65,9 @@ class Plan:
         return [*self.passes, *([self.precision] if self.precision else []), self.backend]
 
     def build_key(self) -> str:
-        return json.dumps([dump_step(step) for step in self.steps()], sort_keys=True)
+        # compiled code has its number of threads in it
+        threads = [] if self.settings.threads is None else [{"threads": self.settings.threads}]
+        return json.dumps([dump_step(step) for step in self.steps()] + threads, sort_keys=True)
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,8 @@ class Rewritten:
 @dataclass(frozen=True)
 class Built:
     """An artifact with what it took. `folder` is None for a backend that runs the graph as it is. `promised`: the
-    inputs on whose promise it relies; then the artifact of the engine by itself lies beside it."""
+    inputs on whose promise it relies; then the artifact of the engine by itself lies beside it. `reused`: an earlier
+    run built it, and `compile_s` is what it took then."""
 
     plan: Plan
     model: Path
@@ -88,6 +92,7 @@ class Built:
     artifact_bytes: int
     details: dict[str, Any]
     promised: tuple[str, ...] = ()
+    reused: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,7 @@ class Loaded:
     inference_precision: str
     libraries: dict[str, str]
     rss_bytes_after_import: int | None = None
+    threads: int | None = None
 
 
 class Workshop:
@@ -130,6 +136,23 @@ class Workshop:
 
     def _rewrite(self, passes: tuple[PassStep, ...] | None, timeout_s: float) -> Rewritten:
         folder = self.context.folder("rewritten")
+        key = build_keys.rewrite_key(self.captured, passes) if self.context.cache else None
+        kept = self._kept(key, folder)
+        fields = kept if kept is not None else self._rewrite_in_child(passes, folder, timeout_s)
+        model = folder / f"rewritten.{self.captured.format}"
+        try:
+            rewrites = [Rewrite.model_validate(r) for r in fields["rewrites"]]
+        except (KeyError, TypeError, ValidationError) as error:
+            raise FuseworksError("child:user:bad-answer", text=f"bad rewrites: {error}") from error
+        asked = self.captured.workload.same_over_batch()
+        promised = fields.get("promised") or []
+        if promised not in ([], asked):
+            raise FuseworksError("child:user:bad-answer", text="it relies on a promise that the workload does not make")
+        if kept is None:
+            self._keep(key, folder, {"rewrites": fields["rewrites"], "promised": promised})
+        return Rewritten(model if model.exists() else self.captured.model, rewrites, tuple(promised))
+
+    def _rewrite_in_child(self, passes: tuple[PassStep, ...] | None, folder: Path, timeout_s: float) -> dict[str, Any]:
         with self.context.child("rewrite", {"model": self.captured.model}) as child:
             reply = child.call(
                 "optimizing.rewrite",
@@ -140,16 +163,16 @@ class Workshop:
                 passes=None if passes is None else [dump_step(step) for step in passes],
                 workload=self._workload(),
             )
-        model = folder / f"rewritten.{self.captured.format}"
-        try:
-            rewrites = [Rewrite.model_validate(r) for r in reply.fields["rewrites"]]
-        except (KeyError, TypeError, ValidationError) as error:
-            raise FuseworksError("child:user:bad-answer", text=f"bad rewrites: {error}") from error
-        asked = self.captured.workload.same_over_batch()
-        promised = reply.fields.get("promised") or []
-        if promised not in ([], asked):
-            raise FuseworksError("child:user:bad-answer", text="it relies on a promise that the workload does not make")
-        return Rewritten(model if model.exists() else self.captured.model, rewrites, tuple(promised))
+        fields: dict[str, Any] = reply.fields
+        return fields
+
+    def _kept(self, key: str | None, folder: Path) -> dict[str, Any] | None:
+        """What an earlier run left under `key`, its files in `folder`; None where nothing is kept."""
+        return None if self.context.cache is None or key is None else self.context.cache.fetch(key, folder)
+
+    def _keep(self, key: str | None, folder: Path, document: dict[str, Any]) -> None:
+        if self.context.cache is not None and key is not None:
+            self.context.cache.store(key, sorted(folder.iterdir()), document)
 
     def build(self, candidate: Candidate) -> Built:
         """Rewrites and compiles. Raises FuseworksError. Safe to call from several threads."""
@@ -194,7 +217,10 @@ class Workshop:
         usual = self._build_one(plan, rewritten.model)
         bare = Plan(plan.settings, (), plan.precision, plan.backend)
         otherwise = self.build(
-            Candidate(name=f"{plan.backend.backend} where the promise is broken", steps=bare.steps())
+            Candidate(
+                name=f"{plan.backend.backend} where the promise is broken",
+                steps=[RuntimeStep(runtime=plan.settings), *bare.steps()],
+            )
         )
         folder = self.context.folder(f"guarded-{plan.backend.backend}")
         pairs.put_together(folder, usual.folder, usual.model, otherwise.folder, otherwise.model)
@@ -207,20 +233,42 @@ class Workshop:
         )
 
     def _build_one(self, plan: Plan, model: Path) -> Built:
-        if plan.backend.backend == "eager" and not plan.passes and plan.precision is None:
+        if plan.backend.backend in {"eager", "eager_step"} and not plan.passes and plan.precision is None:
             return Built(plan, model, folder=None, compile_s=0.0, artifact_bytes=model.stat().st_size, details={})
         folder = self.context.folder(f"built-{plan.backend.backend}")
-        reply = self._compile(plan, model, folder, self.context.build_timeout_s())
+        fields, reused = self._compiled(plan, model, folder, self.context.build_timeout_s())
         sizes = [f.stat().st_size for f in folder.iterdir()]
-        compile_s = reply.fields.get("compile_s")
+        compile_s = fields.get("compile_s")
         return Built(
             plan=plan,
             model=model,
             folder=folder if sizes else None,
             compile_s=float(compile_s) if isinstance(compile_s, (int, float)) else 0.0,
             artifact_bytes=sum(sizes) if sizes else model.stat().st_size,
-            details=dict(reply.fields.get("details") or {}),
+            details=dict(fields.get("details") or {}),
+            reused=reused,
         )
+
+    def _compiled(
+        self, plan: Plan, model: Path, folder: Path, timeout_s: float, *, marked: bool = False
+    ) -> tuple[dict[str, Any], bool]:
+        """Leaves the artifact's files in `folder`: those of an earlier run where it built the very same. Raises
+        FuseworksError."""
+        threads, target = self.context.threads_of(plan.settings), self.context.target
+        key = None
+        if self.context.cache is not None:
+            parts = (plan.passes, plan.precision, plan.backend)
+            key = build_keys.build_key(self.captured, *parts, threads=threads, target=target, marked=marked)
+        fields = self._kept(key, folder)
+        with self._lock:
+            self.context.artifacts_reused += fields is not None
+            self.context.artifacts_built += fields is None
+        if fields is not None:
+            return fields, True
+        reply = self._compile(plan, model, folder, timeout_s, marked=marked)
+        fields = {name: reply.fields.get(name) for name in ("compile_s", "details")}
+        self._keep(key, folder, fields)
+        return fields, False
 
     def _compile(self, plan: Plan, model: Path, folder: Path, timeout_s: float, *, marked: bool = False) -> Reply:
         """Leaves the artifact's files in `folder`. Raises FuseworksError."""
@@ -251,7 +299,7 @@ class Workshop:
         """
         plan = Plan.of(candidate)
         folder = self.context.folder(f"marked-{plan.backend.backend}")
-        self._compile(plan, self.rewrite(plan.passes).model, folder, timeout_s, marked=True)
+        self._compiled(plan, self.rewrite(plan.passes).model, folder, timeout_s, marked=True)
         return folder
 
     def _only_once(self, key: str) -> threading.Lock:
@@ -270,7 +318,7 @@ class Workshop:
             inputs["artifact"] = built.folder
         as_uploaded = (
             self.captured.weights is not None
-            and built.plan.backend.backend == "eager"
+            and built.plan.backend.backend == self.captured.baseline_backend
             and not built.plan.passes
             and built.plan.precision is None
         )
@@ -292,12 +340,13 @@ class Workshop:
                 precision=dump_step(built.plan.precision) if built.plan.precision else None,
                 **paths,
                 upload_format=self.captured.upload_format,
-                seed=self.context.seed,
+                seed=self.captured.seed,
                 format=self.captured.format,
                 workload=self._workload(),
                 threads=self.context.threads_of(settings),
                 target=self.context.target,
                 promised=list(built.promised),
+                denormals=settings.denormals,
             )
         except BaseException:
             child.kill()
@@ -308,6 +357,7 @@ class Workshop:
             load_s=float(fields.get("load_s") or 0.0),
             inference_precision=str(fields.get("inference_precision")),
             rss_bytes_after_import=rss if isinstance(rss := fields.get("rss_bytes_after_import"), int) else None,
+            threads=self.context.threads_of(settings) if self.context.target == "cpu" else None,
             libraries={str(k): str(v) for k, v in dict(fields.get("libraries") or {}).items()},
         )
 

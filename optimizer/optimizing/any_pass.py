@@ -5,7 +5,6 @@ No torch and no onnx here: each kind has a base of its own, which says what a pa
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import traceback
 from abc import ABC
@@ -18,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 import optimizer.optimizing.errors  # noqa: F401
 from kernels.registry import Registry, UnknownName
 from optimizer.errors import FuseworksError
+from optimizer.optimizing.identity import source_identity
 
 
 class PassOptions(BaseModel):
@@ -41,10 +41,8 @@ class AnyPass(ABC):
 
     @property
     def identity(self) -> str:
-        """Hash of the pass's own source: a cache keyed without it goes stale when the pass changes."""
-        module = inspect.getmodule(type(self))
-        assert module is not None
-        return hashlib.sha256(inspect.getsource(module).encode()).hexdigest()
+        """Digest of the pass's source and its helpers': a cache keyed without it goes stale when one changes."""
+        return source_identity(inspect.getfile(type(self)))
 
     def manifest(self) -> dict[str, Any]:
         return {

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 import optimizer.optimizing.errors  # noqa: F401
+from kernels.lowering import lower_to_reference
 from optimizer.children.session import Session
 from optimizer.errors import FuseworksError
 from optimizer.optimizing.any_pass import steps_of
@@ -21,7 +22,7 @@ Answer = tuple[dict[str, Any], list[np.ndarray]]
 
 
 def rewrite(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
-    """{model, format: pt2|onnx, passes: [{pass, options}] | null, workload?} → {rewrites, promised}; file `rewritten.*`
+    """{model, format: pt2|onnx|step, passes: [{pass, options}] | null, workload?} → {rewrites, promised}; file `rewritten.*`
     if any applied. `promised`: the inputs that must repeat over the batch for it to be right, by name."""
     passes = request.get("passes")
     promised: list[str] = []
@@ -30,6 +31,11 @@ def rewrite(session: Session, request: dict[str, Any], arrays: list[np.ndarray])
 
         out = session.scratch / "rewritten.onnx"
         rewrites = rewrite_onnx(Path(request["model"]), passes, out)
+    elif request["format"] == "step":
+        from optimizer.optimizing.step_passes import rewrite_step
+
+        out = session.scratch / "rewritten.step"
+        rewrites = rewrite_step(Path(request["model"]), passes, out)
     else:
         out = session.scratch / "rewritten.pt2"
         workload = Workload.model_validate(request["workload"]) if request.get("workload") else None
@@ -72,12 +78,32 @@ def _register_custom_operations() -> None:
 
 
 def passes(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
-    """{format: pt2|onnx} → {passes}: their names, in standard order."""
+    """{format: pt2|onnx|step} → {passes}: their names, in standard order."""
     if request["format"] == "onnx":
         from optimizer.optimizing.onnx_passes.base import standard_order as onnx_standard_order
 
         return {"passes": [one.name for one in onnx_standard_order()]}, []
+    if request["format"] == "step":
+        from optimizer.optimizing.step_passes.base import standard_order as step_standard_order
+
+        return {"passes": [one.name for one in step_standard_order()]}, []
     return {"passes": [one.name for one in standard_order()]}, []
 
 
-OPERATIONS = {"rewrite": rewrite, "passes": passes}
+def sensitivity(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
+    """{model, sets, inputs, items, names, precision, rule, threads, seconds} → {layers, share_of_allowed}. The arrays
+    are those of each set: its inputs, then the true answers."""
+    from optimizer.compiling.torch_program import load_program
+    from optimizer.optimizing.precisions.sensitivity import measure, questions_of
+    from optimizer.verifying.numerics import Rule
+
+    torch.set_num_threads(int(request["threads"]))
+    questions = questions_of(arrays, int(request["sets"]), int(request["inputs"]), int(request["items"]))
+    with torch.no_grad():
+        graph = Graph.from_exported(lower_to_reference(load_program(Path(request["model"]))))
+        rule, names = Rule(**request["rule"]), [str(name) for name in request["names"]]
+        layers, choice = measure(graph, questions, names, request["precision"], rule, float(request["seconds"]))
+    return {"layers": [layer.model_dump(mode="json") for layer in layers], "share_of_allowed": choice.share}, []
+
+
+OPERATIONS = {"rewrite": rewrite, "passes": passes, "sensitivity": sensitivity}

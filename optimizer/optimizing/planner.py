@@ -10,11 +10,23 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from optimizer.optimizing import cuda_graphs
 from optimizer.result import Candidate, Rewrite
-from optimizer.spec import BackendStep, PassStep, Policy, PrecisionStep, RuntimeSettings, RuntimeStep, Step, dump_step
+from optimizer.spec import (
+    PRECISIONS,
+    BackendStep,
+    KeepFloat32,
+    PassStep,
+    Policy,
+    Precision,
+    PrecisionStep,
+    RuntimeSettings,
+    RuntimeStep,
+    Step,
+    dump_step,
+)
 
 SLOWEST_BUILDS = ("aot_inductor", "inductor", "onnxruntime", "openvino")
 INDUCTOR_MARGIN = 1.15  # beyond what one screening may be off by
@@ -25,6 +37,7 @@ OPTION_VARIANTS: dict[str, list[dict[str, object]]] = {"onnxruntime": [{"level":
 STATIC_OPENVINO: dict[str, object] = {"static": True}
 STATIC_NAME = "openvino static=True"
 RECORDED: dict[str, object] = {"cuda_graphs": True}
+RESTS: tuple[Literal["float32", "bfloat16"], ...] = ("float32", "bfloat16")  # of what is not int8
 NO_FLOAT32 = "policy and workload do not both allow float32"
 MAX_STATIC_SIZES = 4  # each is compiled again whenever a process loads the model
 # Exact passes that clean the graph up so that others match; alone they rarely change what a compiler emits.
@@ -49,6 +62,7 @@ class Facts:
     bfloat16_refusal: str | None
     serve_sizes: int = 0  # how many sizes production calls it with; 0 where no dimension varies
     target: str = "cpu"
+    int8_refusal: str | None = None
     launch_bound: str | None = None  # what shows that launching kernels bounds a call
 
 
@@ -173,7 +187,7 @@ class Planner:
         return [self._candidate(backend, self.passes(), why=why) for backend in backends]
 
     def low_precision(self) -> list[Candidate]:
-        """bfloat16, where the policy allows it and the processor has it."""
+        """bfloat16 and the engines' int8, where the policy allows it and the processor has it."""
         wanted = "bfloat16" in self.facts.policy.precisions
         candidates = [
             self._candidate(
@@ -182,11 +196,37 @@ class Planner:
             for passes in ([self.passes(), ()] if self.passes() else [()])
             for backend in self._usable(("openvino", "aot_inductor", "inductor"))
         ]
-        if wanted and self.facts.bfloat16_refusal is None:
-            return candidates
-        if wanted:
-            reason = self.facts.bfloat16_refusal or ""
-            self.dropped += [Dropped(candidate, reason) for candidate in candidates]
+        low = self._unless(self.facts.bfloat16_refusal, candidates) if wanted else []
+        return [*low, *self._int8_peers()]
+
+    def _int8_peers(self) -> list[Candidate]:
+        """int8 as a user has it without us: ONNX Runtime's own, and all linear layers rewritten, as torchao does it."""
+        if not self._computes("int8"):
+            return []
+        why = "int8 is allowed by the policy"
+        peers = [
+            self._candidate(backend, (), precision="int8", peer=True, why=why)
+            for backend in self._usable(("aot_inductor", "onnxruntime"))
+        ]
+        return self._unless(self.facts.int8_refusal, peers)
+
+    def by_layer(self, keep: KeepFloat32) -> list[Candidate]:
+        """The rewritten graph in int8, but for the layers that were measured and not chosen; all else in float32, and
+        where that may be, in bfloat16."""
+        if not self._computes("int8") or self.facts.int8_refusal is not None:
+            return []
+        low = self._computes("bfloat16") and self.facts.bfloat16_refusal is None
+        why = "int8 in the layers that gain from it, within the bound"
+        return [
+            self._candidate(backend, self.passes(), precision="int8", keep=keep, rest=rest, why=why)
+            for rest in RESTS[: 1 + low]
+            for backend in self._usable(("aot_inductor",))
+        ]
+
+    def _unless(self, refusal: str | None, candidates: Sequence[Candidate]) -> list[Candidate]:
+        if refusal is None:
+            return list(candidates)
+        self.dropped += [Dropped(candidate, refusal) for candidate in candidates]
         return []
 
     def without_settings(self, best: Candidate) -> LeftOut | None:
@@ -237,19 +277,21 @@ class Planner:
         backend: str,
         passes: Sequence[PassStep],
         *,
-        precision: str | None = None,
+        precision: Precision = "float32",
+        keep: KeepFloat32 | None = None,
+        rest: Literal["float32", "bfloat16"] = "float32",
         options: dict[str, object] | None = None,
         peer: bool = False,
         why: str = "",
     ) -> Candidate:
         steps: list[Step] = [*_runtime(self.facts.settings), *passes]
-        if precision is not None and precision != "float32":
-            steps.append(PrecisionStep(precision="bfloat16"))
+        if precision != "float32":
+            steps.append(PrecisionStep(precision=precision, keep_float32=keep or KeepFloat32(), rest=rest))
         steps.append(BackendStep(backend=backend, options=dict(options or {})))
         label = backend + "".join(f" {k}={v}" for k, v in (options or {}).items())
-        name = " + ".join(
-            [label, *(["bfloat16"] if precision == "bfloat16" else []), *(["rewrites"] if passes else [])]
-        )
+        by_layer = " by layer" if keep is not None else ""
+        low = [precision + by_layer, *([rest] if rest != "float32" else [])] if precision != "float32" else []
+        name = " + ".join([label, *low, *(["rewrites"] if passes else [])])
         return Candidate(name=name, steps=steps, peer=peer, why=why)
 
 
@@ -294,6 +336,11 @@ def longest_first(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 def precision_of(candidate: Candidate) -> str:
     return next((step.precision for step in candidate.steps if isinstance(step, PrecisionStep)), "float32")
+
+
+def no_less_precise(than: Candidate) -> frozenset[str]:
+    """The precisions of what is a fair peer of a candidate: its own, and those that are more precise."""
+    return frozenset(PRECISIONS[: 1 + [str(p) for p in PRECISIONS].index(precision_of(than))])
 
 
 def has_passes(candidate: Candidate) -> bool:

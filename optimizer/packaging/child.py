@@ -1,4 +1,4 @@
-"""The operation of a child that tries a package as its user will: `run.py --self-test`, in a process of its own.
+"""The operation of a child that tries a package as its user will (`run.py --self-test`), in a process of its own.
 
 The package holds code that was compiled from the user's model, so this too runs inside the sandbox.
 """
@@ -19,14 +19,10 @@ Answer = tuple[dict[str, Any], list[np.ndarray]]
 
 
 def self_test(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
-    """{package, calls, limit_s} → {exit_code, told}: what it printed last; the code is null when it did not end."""
-    command = [
-        sys.executable,
-        str(Path(request["package"]) / "run.py"),
-        "--self-test",
-        "--calls",
-        str(request["calls"]),
-    ]
+    """{package, command, limit_s} → {exit_code, told}: what it printed last; the code is null when it did not end.
+    `command`: a script of the package and its arguments."""
+    script, *arguments = [str(word) for word in request["command"]]
+    command = [sys.executable, str(Path(request["package"]) / Path(script).name), *arguments]
     try:
         done = subprocess.run(
             command,

@@ -21,18 +21,20 @@ from typing import Any
 
 import numpy as np
 
+from optimizer import denormals as flushing
 from optimizer import machine
 from optimizer.compiling.pairs import OTHERWISE
 from optimizer.packaging.artifact import collect
 from optimizer.packaging.loading import LIBRARIES, loading
 from optimizer.packaging.readme import readme
-from optimizer.recipe.matching import BFLOAT16_FEATURES
+from optimizer.recipe.matching import features_needed
 from optimizer.result import Artifact
 from optimizer.spec import InputSpec, Step, Workload, dump_step
 
 MANIFEST_VERSION = "1.0"
 TEMPLATE = Path(__file__).parent / "run_template.py"
 PROMISE_TEMPLATE = Path(__file__).parent / "promise_template.py"
+DENORMALS = Path(flushing.__file__)
 NATIVE_BACKENDS = frozenset({"aot_inductor"})  # compiled with -march=native: it may use all that this CPU has
 # of /proc/cpuinfo's flags those that a compiler uses by itself under -march=native (AMX it does not)
 _NATIVE_FLAGS = re.compile(
@@ -66,6 +68,7 @@ def write_package(
     libraries: Mapping[str, str],
     environment: Mapping[str, str],
     threads: int,
+    denormals: str = "kept",
     target: str = "cpu",
     precision: str = "float32",
     details: Mapping[str, Any] | None = None,
@@ -109,7 +112,7 @@ def write_package(
                 "machine": platform.machine() if backend in NATIVE_BACKENDS else None,
                 "isa": _isa(backend, precision, details or {}) if kind == "cpu" else [],
             },
-            "settings": {"environment": dict(environment), "threads": threads},
+            "settings": {"environment": dict(environment), "threads": threads, "denormals": denormals},
             "load": loading(backend, folder, options, details or {}, workload),
             "promise": _promise(backend, folder, options, details or {}, workload),
             "check": None,
@@ -119,6 +122,8 @@ def write_package(
         shutil.copyfile(TEMPLATE, folder / "run.py")
         if manifest["promise"] is not None:
             shutil.copyfile(PROMISE_TEMPLATE, folder / "promise.py")
+        if denormals == "flushed":
+            shutil.copyfile(DENORMALS, folder / "denormals.py")
         pins = "".join(f"{library}=={version}\n" for library, version in manifest["toolchain"].items())
         (folder / "requirements.txt").write_text(pins, encoding="utf-8")
         (folder / "README.md").write_text(readme(manifest, speedup), encoding="utf-8")
@@ -161,8 +166,7 @@ def _isa(backend: str, precision: str, details: Mapping[str, Any]) -> list[str]:
     needed = {str(flag) for flag in details.get("isa") or []}
     if backend in NATIVE_BACKENDS:
         needed |= {flag for flag in here if _NATIVE_FLAGS.match(flag)}
-    if precision == "bfloat16":
-        needed |= set([flag for flag in BFLOAT16_FEATURES if flag in here][:1])
+    needed |= set(features_needed(precision, here))
     return sorted(needed)
 
 

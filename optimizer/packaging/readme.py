@@ -7,6 +7,9 @@ from typing import Any
 REPEATED = """It is fast while every row of {names} is the same. Every call looks, and one where they differ goes to the
 model without rewrites, which is here as well: the answer is right, and takes as long as that model does."""
 
+FLUSHED = """Denormal floats (below some 1e-38) count as zero, as they did when the model was measured: `Model` has the
+processor do so in each thread that calls `predict`, and in those that the engine starts."""
+
 
 def readme(manifest: dict[str, Any], speedup: str | None) -> str:
     """`speedup` is the verdict in words, as the run gave it."""
@@ -17,6 +20,7 @@ def readme(manifest: dict[str, Any], speedup: str | None) -> str:
     )
     outputs = "\n".join(f"- `{o['name']}`: {o.get('dtype', '')} {_shape(o)}" for o in manifest["outputs"])
     settings = "\n".join(f"export {k}={v}" for k, v in manifest["settings"]["environment"].items())
+    flushed = f"\n{FLUSHED}\n" if manifest["settings"].get("denormals") == "flushed" else ""
     device = manifest["device"]
     promise = manifest.get("promise")
     repeated = ", ".join(f"`{name}`" for name in promise["same_over_batch"]) if promise else ""
@@ -53,7 +57,7 @@ Start the service in the settings that the model was measured in (`run.py` as a 
 ```
 {settings or "# none"}
 ```
-
+{flushed}
 ## The contract
 
 | input | dtype | shape | integers |

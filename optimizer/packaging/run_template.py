@@ -117,8 +117,7 @@ def missing_settings(manifest: dict[str, Any]) -> dict[str, str]:
 
 def restart_with_settings(manifest: dict[str, Any]) -> None:
     """Replaces this process once by the same command in the settings that the model was measured in."""
-    restarted = os.environ.pop(RESTARTED, None) == manifest["digest"]
-    missing = missing_settings(manifest)
+    restarted, missing = os.environ.pop(RESTARTED, None) == manifest["digest"], missing_settings(manifest)
     if missing and restarted:
         print(f"warning: these settings do not stay set: {', '.join(missing)}", file=sys.stderr)
     elif missing:
@@ -175,11 +174,13 @@ class Model:
         check_files(self.folder, self.manifest)
         check_toolchain(self.manifest)
         check_device(self.manifest)
-        missing = missing_settings(self.manifest)
-        if missing:
+        if missing := missing_settings(self.manifest):
             text = f"started without {', '.join(missing)}: slower than measured; README.md says how to set them"
             warnings.warn(text, RuntimeWarning, stacklevel=2)
         load = {**self.manifest["load"], "threads": threads or self.manifest["settings"]["threads"]}
+        flushes = self.manifest["settings"].get("denormals") == "flushed"  # in each thread that calls
+        self._flush: Any = runpy.run_path(str(self.folder / "denormals.py"))["flush"] if flushes else bool
+        self._flush()
         runner = LOADERS[self.manifest["backend"]]
         self._run = runner(self.folder, self.manifest, load)
         if promise := self.manifest.get("promise"):
@@ -188,6 +189,7 @@ class Model:
 
     def predict(self, inputs: dict[str, Any]) -> dict[str, Any]:
         sizes = check_inputs(self.manifest, inputs)
+        self._flush()
         outputs = self._run([inputs[spec["name"]] for spec in self.manifest["inputs"]])
         specs = self.manifest["outputs"]
         if len(outputs) != len(specs):

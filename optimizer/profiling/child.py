@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from optimizer.children.session import Session
+from optimizer.profiling import levers
 from optimizer.profiling.document import Profile
 from optimizer.profiling.table import joined, with_roofs
 
@@ -21,10 +22,10 @@ DEFAULT_CALLS = 10
 def profile(
     session: Session, request: dict[str, Any], arrays: list[np.ndarray]
 ) -> tuple[dict[str, Any], list[np.ndarray]]:
-    """{calls, marked?, roofs?}, one input set → {profile}. Follows a `compiling.load`.
+    """{calls, marked?, roofs?, levers?}, one input set → {profile}. Follows a `compiling.load`.
 
     `marked`: the artifact that is looked into in place of the loaded one. What is not looked into is timed beside it,
-    so that the cost of looking is known.
+    so that the cost of looking is known. `levers`: also what settings of the process would change, of a CPU's process.
     """
     calls = int(request.get("calls") or DEFAULT_CALLS)
     contender, loaded = session.state["contender"], session.state["loaded"]
@@ -42,6 +43,11 @@ def profile(
         unprofiled_ms=unprofiled_ms,
         overhead=found.call_ms / unprofiled_ms if unprofiled_ms else None,
     )
+    if request.get("levers") and contender.device == "cpu":
+        call = _waited(contender, contender.stage(arrays))
+        answer.idle_cpu_ms_per_call = levers.idle_cpu_ms(call)
+        if loaded.backend.name == "eager":
+            answer.threads_ms, answer.denormals_gain = levers.of_torch(call, loaded.context.threads, unprofiled_ms)
     if request.get("roofs"):
         answer = with_roofs(answer, request["roofs"])
     return {"profile": answer.model_dump(mode="json")}, []

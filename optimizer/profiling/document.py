@@ -53,3 +53,12 @@ class Profile(_Model):
         default=None, description="median of single calls in the same process without it; no judged figure"
     )
     overhead: float | None = Field(default=None, description="profiled time / unprofiled time")
+    idle_cpu_ms_per_call: float | None = Field(
+        default=None, description="CPU time that threads went on using after a call, while nothing was asked of them"
+    )
+    threads_ms: dict[int, float] = Field(
+        default_factory=dict, description="median of single calls by number of threads, in one process; not judged"
+    )
+    denormals_gain: float | None = Field(
+        default=None, description="time on one thread with denormal floats kept / with them flushed to zero"
+    )

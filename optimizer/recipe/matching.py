@@ -20,6 +20,8 @@ from optimizer.spec import BackendStep, Mode, PassStep, PrecisionStep, Step
 MAX_CITED_SITES = 4
 # the weakest feature that computes bfloat16 natively comes first: a recipe asks for no more than that
 BFLOAT16_FEATURES = ("avx512_bf16", "avx_ne_convert", "amx_bf16", "bf16", "sve_bf16")
+INT8_FEATURES = ("avx_vnni", "avx512_vnni", "amx_int8", "asimddp", "i8mm")
+FEATURES = {"bfloat16": BFLOAT16_FEATURES, "int8": INT8_FEATURES}
 _BACKEND_LIBRARIES = {"onnxruntime": "onnxruntime", "openvino": "openvino"}
 
 
@@ -98,8 +100,8 @@ def recipe_from_candidate(
 
     A pass that applied is a condition (at least one match), except one that merely tidies. Options are written out in
     full, so that a later default changes nothing: a pass's as `rewrites` report them, a backend's as they are given
-    (a recipe knows no backends: `coordinator.steps` fills those in). The ISA counts only under bfloat16; the toolchain
-    is the minor version that was measured.
+    (a recipe knows no backends: `coordinator.steps` fills those in). The ISA counts only under a lower precision; the
+    toolchain is the minor version that was measured.
     """
     applied = {r.pass_: r for r in rewrites if r.applied}
     idle = {r.pass_ for r in rewrites} - set(applied)
@@ -109,8 +111,8 @@ def recipe_from_candidate(
         for step in kept
         if isinstance(step, PassStep) and step.pass_ in applied and not tidying([step])
     ]
-    bfloat16 = any(isinstance(step, PrecisionStep) and step.precision == "bfloat16" for step in kept)
-    isa = [feature for feature in BFLOAT16_FEATURES if feature in machine.isa][:1] if bfloat16 else []
+    precision = next((step.precision for step in kept if isinstance(step, PrecisionStep)), "float32")
+    isa = features_needed(precision, machine.isa)
     backend = next((step.backend for step in kept if isinstance(step, BackendStep)), "")
     library = _BACKEND_LIBRARIES.get(backend)
     wanted = [lib for lib in ("torch", library) if lib and lib in machine.libraries]
@@ -136,6 +138,11 @@ def recipe_from_candidate(
             "accept": accept or Accept(),
         }
     )
+
+
+def features_needed(precision: str, isa: Collection[str]) -> list[str]:
+    """The one feature of this machine, the weakest, without which a precision is not worth its error."""
+    return [feature for feature in FEATURES.get(precision, ()) if feature in isa][:1]
 
 
 def _in_full(step: Step, applied: Mapping[str, Rewrite]) -> Step:

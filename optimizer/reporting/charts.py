@@ -30,10 +30,10 @@ def forest(bars: Sequence[Bar], title: str) -> Markup:
         return Markup("")
     low = min(0.95, *(bar.low for bar in bars)) / 1.03
     high = max(1.05, *(bar.high for bar in bars)) * 1.03
-    scale = _Log(low, high, LABEL, WIDTH - 90)
+    scale = Log(low, high, LABEL, WIDTH - 90)
     height = ROW * len(bars) + 40
-    parts = [_open(height, title)]
-    for tick in _ticks(low, high):
+    parts = [opened(height, title)]
+    for tick in ticks(low, high):
         x = scale(tick)
         parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="4" y2="{height - 26}"/>')
         parts.append(f'<text class="tick" x="{x:.1f}" y="{height - 8}" text-anchor="middle">{tick:g}×</text>')
@@ -42,7 +42,7 @@ def forest(bars: Sequence[Bar], title: str) -> Markup:
     for index, bar in enumerate(bars):
         y = ROW * index + 22
         left, middle, right = scale(bar.low), scale(bar.middle), scale(bar.high)
-        label = _shortened(bar.label, 40)
+        label = shortened(bar.label, 40)
         parts.append(f'<text class="label" x="{LABEL - 14}" y="{y + 4}" text-anchor="end">{label}</text>')
         parts.append(f'<line class="bar {bar.tone}" x1="{left:.1f}" x2="{right:.1f}" y1="{y}" y2="{y}"/>')
         parts.append(f'<circle class="dot {bar.tone}" cx="{middle:.1f}" cy="{y}" r="5"/>')
@@ -59,13 +59,13 @@ def distribution(samples: Mapping[str, Sequence[float]], title: str) -> Markup:
         return Markup("")
     low = min(values[0] for values in series.values()) / 1.02
     high = max(values[min(len(values) - 1, int(len(values) * 0.999))] for values in series.values()) * 1.02
-    across, top, bottom = _Log(low, high, 56, WIDTH - MARGIN), 16, 276
-    parts = [_open(bottom + 40 + 22 * len(series), title)]
+    across, top, bottom = Log(low, high, 56, WIDTH - MARGIN), 16, 276
+    parts = [opened(bottom + 40 + 22 * len(series), title)]
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         y = bottom - share * (bottom - top)
         parts.append(f'<line class="grid" x1="56" x2="{WIDTH - MARGIN}" y1="{y:.1f}" y2="{y:.1f}"/>')
         parts.append(f'<text class="tick" x="48" y="{y + 4:.1f}" text-anchor="end">{share * 100:.0f} %</text>')
-    for tick in _ticks(low, high):
+    for tick in ticks(low, high):
         x = across(tick)
         parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{top}" y2="{bottom}"/>')
         parts.append(f'<text class="tick" x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{tick:g} ms</text>')
@@ -78,34 +78,37 @@ def distribution(samples: Mapping[str, Sequence[float]], title: str) -> Markup:
         y = bottom + 44 + 22 * index
         parts.append(f'<polyline class="line s{index}" points="{points}"/>')
         parts.append(f'<line class="line s{index}" x1="56" x2="84" y1="{y - 4}" y2="{y - 4}"/>')
-        parts.append(f'<text class="label" x="94" y="{y}">{_shortened(name, 90)} ({len(values):,} calls)</text>')
+        parts.append(f'<text class="label" x="94" y="{y}">{shortened(name, 90)} ({len(values):,} calls)</text>')
     parts.append("</svg>")
     return Markup("".join(parts))  # numbers, and names that were escaped
 
 
-class _Log:
+class Log:
+    """From a value between `low` and `high` to a place between `left` and `right`, on a logarithmic axis."""
+
     def __init__(self, low: float, high: float, left: float, right: float) -> None:
         self._low, self._per = math.log(low), (right - left) / (math.log(high) - math.log(low))
         self._left, self._right = left, right
 
     def __call__(self, value: float) -> float:
-        return min(self._right, max(self._left, self._left + (math.log(value) - self._low) * self._per))
+        place = self._left + (math.log(value) - self._low) * self._per
+        return min(max(self._left, self._right), max(min(self._left, self._right), place))
 
 
-def _ticks(low: float, high: float) -> list[float]:
+def ticks(low: float, high: float) -> list[float]:
     """Round numbers between `low` and `high`, few enough to read."""
     for steps in ((1, 1.1, 1.2, 1.5, 2, 3, 5, 7), (1, 2, 5), (1,)):
-        ticks = [
+        found = [
             float(f"{step * 10.0**power:.6g}")
             for power in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
             for step in steps
             if low <= step * 10.0**power <= high
         ]
-        if len(ticks) <= 7:
+        if len(found) <= 7:
             break
-    if len(ticks) < 2:
-        ticks = sorted({float(f"{v:.3g}") for v in (low, math.sqrt(low * high), high)})
-    return ticks
+    if len(found) < 2:
+        found = sorted({float(f"{v:.3g}") for v in (low, math.sqrt(low * high), high)})
+    return found
 
 
 def _thinned(values: Sequence[float]) -> list[float]:
@@ -114,9 +117,9 @@ def _thinned(values: Sequence[float]) -> list[float]:
     return [values[round(i * (len(values) - 1) / (MAX_POINTS - 1))] for i in range(MAX_POINTS)]
 
 
-def _shortened(text: str, limit: int) -> str:
+def shortened(text: str, limit: int) -> str:
     return str(escape(text if len(text) <= limit else text[: limit - 1] + "…"))
 
 
-def _open(height: int, title: str) -> str:
+def opened(height: int, title: str) -> str:
     return f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(title)}"><title>{escape(title)}</title>'

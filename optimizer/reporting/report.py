@@ -14,6 +14,7 @@ import yaml
 
 from optimizer.reporting import words
 from optimizer.reporting.charts import Bar, distribution, forest
+from optimizer.reporting.scatter import Dot, scatter
 from optimizer.result import Comparison, Evaluation, Result, Verdict
 from optimizer.spec import dump_step
 
@@ -34,9 +35,13 @@ _TEMPLATES.filters.update(
     count=words.count,
     percent=words.percent,
     step=words.step,
+    layers=words.layers,
+    task_metric=words.task_metric,
     status=words.status,
     is_peer=words.is_peer,
     verdict=words.verdict,
+    called=words.called,
+    training_run=words.training_run,
     measure=words.measure,
     limit_name=words.limit_name,
     limit_value=words.limit_value,
@@ -69,6 +74,7 @@ def render(result: Result, samples: Mapping[str, Sequence[float]]) -> str:
         judged=judged,
         comparisons=forest([_comparison_bar(c) for c in result.comparisons], "Judged speedups with their intervals"),
         ablation=forest(_ablation_bars(result), "What each step gives, with its interval"),
+        front=scatter(_dots(result), "Time and memory of what is correct"),
         latencies=distribution(samples, "Latency of single calls"),
         operations=operations[:MAX_OPERATIONS],
         operations_left=len(operations) - MAX_OPERATIONS,
@@ -103,6 +109,19 @@ def _ablation_bars(result: Result) -> list[Bar]:
         )
         for row in result.ablation
         if row.gain is not None and row.interval is not None
+    ]
+
+
+def _dots(result: Result) -> list[Dot]:
+    return [
+        Dot(
+            point.candidate,
+            point.latency_ms,
+            point.peak_memory_bytes / (1 << 20),
+            "good" if point.candidate == result.winner else "plain",
+            point.dominated_by is None,
+        )
+        for point in result.front
     ]
 
 

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from optimizer.result import Evaluation, EvaluationStatus, Interval, LimitCheck, Result, RunStatus, Verdict
+from optimizer.result import (
+    Convergence,
+    Evaluation,
+    EvaluationStatus,
+    Interval,
+    LayerPlan,
+    LimitCheck,
+    Result,
+    RunStatus,
+    TaskMetric,
+    Verdict,
+)
+from optimizer.spec import LayerShape, Mode
 
 VERDICTS = {
     Verdict.FASTER: "faster",
@@ -30,6 +42,25 @@ def headline(result: Result) -> str:
         Verdict.CANNOT_TELL: "Cannot tell: the interval is too wide for a verdict",
     }
     return sentences[result.verdict]
+
+
+def called(result: Result) -> str:
+    """What was timed: `one call`, or `one training step (loss, adagrad)`."""
+    workload = result.workload
+    if workload is None or workload.mode is not Mode.TRAINING or workload.optimizer is None:
+        return "one call"
+    return f"one training step ({workload.loss}, {workload.optimizer.name})"
+
+
+def training_run(told: Convergence) -> str:
+    """Of a candidate's short training run beside the original's, in one sentence."""
+    first, last = told.losses[0], told.losses[-1]
+    fell = "" if first is None or last is None else f" the loss went from {first:.4g} to {last:.4g};"
+    return (
+        f"{told.steps} steps of training on the same batches as the original:{fell} the two curves lie "
+        f"{told.deviation:.1e} of the loss apart, rounding alone moves the original's by {told.noise:.1e}, and "
+        f"{told.allowed:.1e} is allowed."
+    )
 
 
 def verdict(value: Verdict | None) -> str:
@@ -97,6 +128,28 @@ def measure(value: str) -> str:
     return YARDSTICKS[value]
 
 
+def task_metric(found: TaskMetric) -> str:
+    """`auc 0.78123, original 0.78130: worse by 7.0e-05, 5.0e-04 allowed (40,960 labels)`."""
+    moved = f"worse by {found.drop:.1e}" if found.drop > 0 else "no worse"
+    return (
+        f"{found.metric} {found.candidate:.5f}, original {found.baseline:.5f}: {moved}, "
+        f"{found.max_drop:.1e} allowed ({found.samples:,} labels)"
+    )
+
+
+def layers(plan: LayerPlan) -> str:
+    """What was chosen, in one sentence."""
+    lower = [layer for layer in plan.layers if layer.precision != "float32"]
+    tried = plan.layers[0].tried
+    if not lower:
+        return f"None of {len(plan.layers)} linear layers goes to {tried}."
+    names = " and ".join(plan.candidates)
+    return (
+        f"{tried} in {len(lower)} of {len(plan.layers)} linear layers of {names}: together they "
+        f"take {plan.share_of_allowed:.0%} of the error that is allowed, over {plan.samples} samples."
+    )
+
+
 def offered(result: Result) -> str:
     if not result.offered:
         return "Nothing is offered: what was measured is told, and no recipe or package comes of it."
@@ -129,11 +182,21 @@ def notes(result: Result) -> list[str]:
     return list(dict.fromkeys([*result.notes, *map(str, observed or [])]))
 
 
+def options(found: Mapping[str, Any]) -> str:
+    """`last_linears=1, layers=512 to 64 (0, 2)`: of layers, the shapes of their weights and which of their like."""
+    told = []
+    for key, value in found.items():
+        if key == "layers":
+            value = "; ".join(str(LayerShape.model_validate(one)) for one in value)
+        told.append(f"{key}={value}")
+    return ", ".join(told)
+
+
 def step(document: Mapping[str, Any]) -> str:
     for kind in ("pass", "precision", "backend"):
         if kind in document:
-            options = document.get("options") or document.get("keep_float32") or {}
-            listed = ", ".join(f"{k}={v}" for k, v in options.items())
+            rest = {"rest": document["rest"]} if "rest" in document else {}
+            listed = options({**(document.get("options") or document.get("keep_float32") or {}), **rest})
             return f"{kind} {document[kind]}" + (f" ({listed})" if listed else "")
     if "passes" in document:  # tidying passes, which an ablation takes away together
         return "passes " + ", ".join(map(str, document["passes"]))

@@ -213,6 +213,10 @@ class Child:
         self._launched.tree.scan()
         return self._launched.tree.memory().resident
 
+    def cpu_ns(self) -> int:
+        """Processor time over the tree so far, which no clock in the child has a say in."""
+        return self._launched.tree.cpu_ns()
+
     def log_tail(self, size: int = 8000) -> str:
         """The end of what the child printed, as far as it has been read."""
         return bytes(self._watcher.log[-size:]).decode(errors="replace")

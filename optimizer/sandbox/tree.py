@@ -97,6 +97,16 @@ class Tree:
                 except ProcessLookupError:
                     continue  # it ended
 
+    def cpu_ns(self) -> int:
+        """Processor time that its processes took so far, that of ended threads among it. Some microseconds."""
+        total = 0
+        for pid in list(self._held):
+            try:
+                total += time.clock_gettime_ns(_cpu_clock(pid))
+            except OSError:
+                continue  # it ended
+        return total
+
     def memory(self) -> Memory:
         private = shared = resident = 0
         for pid in list(self._held):
@@ -139,6 +149,11 @@ class Tree:
                 for fd in held.values():
                     os.close(fd)
                 held.clear()
+
+
+def _cpu_clock(pid: int) -> int:
+    """As clock_getcpuclockid(3) gives it, which Python has for threads only."""
+    return (~pid << 3) | 2
 
 
 def _ended(pidfd: int) -> bool:

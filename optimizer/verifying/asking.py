@@ -26,6 +26,7 @@ class Answers:
     held: list[np.ndarray] | None = None
     after: list[np.ndarray] = field(default_factory=list)
     overwritten: int = 0
+    refilled: int = 0
 
     def whole(self) -> list[list[np.ndarray]]:
         """All answers, where none may be missing."""
@@ -41,22 +42,27 @@ def ask(
     hold: bool = False,
     overwrite: bool = False,
     after: Sequence[int] = (),
+    strided: bool = False,
+    refill: bool = False,
 ) -> Answers:
     """`verifying.run` in chunks. Raises ChildFailed; FuseworksError (`child:user:bad-answer`)."""
     answers = Answers()
-    chunks = [list(questions)] if hold or after else _chunks(questions)
-    for chunk in chunks:
+    chunks = [list(questions)] if hold or after or refill else _chunks(questions)
+    for number, chunk in enumerate(chunks):
         reply = child.call(
             "verifying.run",
             [array for inputs in chunk for array in inputs],
             timeout_s=timeout_s,
             sets=len(chunk),
+            fresh=number == 0,
             tolerant=tolerant,
             hold=hold,
             overwrite=overwrite,
             after=list(after),
+            strided=strided,
+            refill=refill,
         )
-        _take(reply, len(chunk), answers, hold=hold, after=len(after))
+        _take(reply, len(chunk), answers, hold=hold, after=len(after), refill=refill)
     unknown = answers.mutated - set(range(len(questions[0]) if questions else 0))
     if unknown:
         raise FuseworksError("child:user:bad-answer", text=f"it names inputs that there are not: {sorted(unknown)}")
@@ -76,13 +82,14 @@ def _chunks(questions: Sequence[InputSet]) -> list[list[InputSet]]:
     return chunks
 
 
-def _take(reply: Reply, sets: int, answers: Answers, *, hold: bool, after: int) -> None:
+def _take(reply: Reply, sets: int, answers: Answers, *, hold: bool, after: int, refill: bool) -> None:
     try:
         per_set = int(reply.fields["outputs_per_set"])
         failed = {int(index): str(text)[:500] for index, text in dict(reply.fields["failed"]).items()}
         mutated = {int(index) for index in reply.fields["mutated"]}
         seconds = [float(value) for value in reply.fields["seconds"]]
         answers.overwritten += int(reply.fields["overwritten"])
+        answers.refilled += int(reply.fields["refilled"]) if refill else 0
     except (KeyError, TypeError, ValueError) as error:
         raise FuseworksError("child:user:bad-answer", text=f"an answer without its fields: {error!r}") from error
     ran = [index for index in range(sets) if index not in failed]

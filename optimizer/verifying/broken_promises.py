@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from optimizer.inputs import EdgeSet, draw
+from optimizer.inputs import draw
 from optimizer.spec import Workload
+from optimizer.verifying.edges import EdgeSet
 
 MAX_INPUTS = 8  # that are changed one at a time
 
@@ -29,7 +30,7 @@ def broken_promises(workload: Workload, rng: np.random.Generator) -> list[EdgeSe
     def add(name: str, changed: dict[int, np.ndarray]) -> None:
         arrays = [changed.get(place, array) for place, array in enumerate(kept)]
         if any(not np.array_equal(new, kept[place], equal_nan=new.dtype.kind == "f") for place, new in changed.items()):
-            sets.append(EdgeSet(name, "edge", sizes, arrays))
+            sets.append(EdgeSet(name, "edge", sizes, arrays, breaks_promise=True))
 
     add("promise broken: another last row", {p: _with_row(kept[p], rows - 1, free[p]) for p in places})
     add("promise broken: another row in the middle", {p: _with_row(kept[p], rows // 2, free[p]) for p in places})

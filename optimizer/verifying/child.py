@@ -11,15 +11,22 @@ import numpy as np
 
 import optimizer.verifying.errors  # noqa: F401  (fills the catalogue)
 from optimizer.children.session import Session
+from optimizer.spec import Workload
+from optimizer.verifying.training.child import train
 
 Answer = tuple[dict[str, Any], list[np.ndarray]]
+MORE_CALLS, MORE_CALLS_S = 16, 0.25
 
 
 def load_reference(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
-    """`{model, format}`: the float64 contender."""
+    """`{model, format, workload?}`: the float64 contender; of a training step it needs the workload."""
     started = time.perf_counter()
     path = Path(request["model"])
-    if request["format"] == "onnx":
+    if request["format"] == "step":
+        from optimizer.verifying.training.reference import StepReference
+
+        session.state["contender"] = StepReference(path, Workload.model_validate(request["workload"]))
+    elif request["format"] == "onnx":
         from optimizer.verifying.onnx_reference import OnnxReference
 
         session.state["contender"] = OnnxReference(path)
@@ -31,25 +38,36 @@ def load_reference(session: Session, request: dict[str, Any], arrays: list[np.nd
 
 
 def run(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
-    """`{sets: k, hold, overwrite, tolerant, after}` with k input sets; the answers of the sets that ran, in order.
+    """`{sets: k}` with k input sets, and what is said below; the answers of the sets that ran, in order.
 
-    `hold`: the first set's answer is kept in its native form, and read again after all the others have run: it comes
-    last, as one more set. `overwrite`: a set's inputs are overwritten between the call and the reading of its answer.
-    `tolerant`: a set that raises is named in `failed` (its answer left out) and the others go on. `after`: indices of
-    inputs whose values after the first call are returned behind all answers.
+    `hold`: the first set's answer is kept in its native form, and read again after all the others have run (and the
+    last of them many times): it comes last, as one more set. `overwrite`: a set's inputs are overwritten between the
+    call and the reading of its answer. `tolerant`: a set that raises is named in `failed` (its answer left out) and the
+    others go on. `after`: indices of inputs whose values after the first call are returned behind all answers.
+    `strided`: arrays are handed over with gaps between their elements. `refill`: each set but the first is put into the
+    memory of the first one's inputs, where the engine's inputs can be reached (`refilled` counts them). `fresh`: calls
+    that go on from one another (training steps) begin anew.
     """
     contender = session.state["contender"]
+    if request.get("fresh") and getattr(contender, "in_sequence", False):
+        contender.reset()
     sets = split(arrays, int(request["sets"]))
+    if request.get("strided"):
+        sets = [[with_gaps(array) for array in inputs] for inputs in sets]
     answers: list[list[np.ndarray]] = []
     after: list[np.ndarray] = []
     seconds: list[float] = []
     mutated: set[int] = set()
     failed: dict[str, str] = {}
     held: Any = None
-    overwritten = 0
+    memory: Any = None
+    overwritten = refilled = 0
     for index, inputs in enumerate(sets):
         try:
-            native = contender.stage([array.copy() for array in inputs])
+            native = contender.stage([array if request.get("strided") else array.copy() for array in inputs])
+            if request.get("refill"):
+                refilled += refill(memory, native) if index else 0
+                native = memory = native if memory is None else memory
             started = time.perf_counter()
             result = contender.call(native)
             seconds.append(time.perf_counter() - started)
@@ -66,6 +84,7 @@ def run(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> 
                 raise
             failed[str(index)] = f"{type(error).__name__}: {error}"[:500]
     if held is not None:
+        _call_on(contender, sets[-1])
         answers.append([np.array(output) for output in contender.outputs(held)])
     counts = {len(answer) for answer in answers}
     if len(counts) > 1:
@@ -76,8 +95,43 @@ def run(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> 
         "seconds": seconds,
         "failed": failed,
         "overwritten": overwritten,
+        "refilled": refilled,
     }
     return fields, [*(output for answer in answers for output in answer), *after]
+
+
+def _call_on(contender: Any, inputs: list[np.ndarray]) -> None:
+    """Calls go on, so that an answer which lies in one of several buffers used in turn is overwritten too."""
+    deadline = time.perf_counter() + MORE_CALLS_S
+    for _ in range(MORE_CALLS):
+        contender.call(contender.stage([array.copy() for array in inputs]))
+        if time.perf_counter() > deadline:
+            return
+
+
+def with_gaps(array: np.ndarray) -> np.ndarray:
+    """The same values, not contiguous: between any two lies one that is wrong (NaN; of integers zero, a valid id)."""
+    spaced = np.full((*array.shape, 2), np.nan if array.dtype.kind == "f" else 0, dtype=array.dtype)
+    spaced[..., 0] = array
+    view: np.ndarray = spaced[..., 0]
+    return view
+
+
+def refill(memory: Any, values: Any) -> int:
+    """Writes the inputs in `values` into those in `memory`, of the same form. Returns how many were written."""
+    if dataclasses.is_dataclass(memory):
+        return sum(refill(getattr(memory, f.name), getattr(values, f.name)) for f in dataclasses.fields(memory))
+    if isinstance(memory, dict):
+        return sum(refill(memory[key], values[key]) for key in memory)
+    if isinstance(memory, (list, tuple)):
+        return sum(refill(old, new) for old, new in zip(memory, values, strict=True))
+    if isinstance(memory, np.ndarray) and memory.flags.writeable:
+        memory[...] = values
+        return 1
+    if hasattr(memory, "copy_"):
+        memory.copy_(values)
+        return 1
+    return 0
 
 
 def split(arrays: list[np.ndarray], sets: int) -> list[list[np.ndarray]]:
@@ -122,4 +176,4 @@ def first_diverging(session: Session, request: dict[str, Any], arrays: list[np.n
     return {"first_diverging": found}, []
 
 
-OPERATIONS = {"load_reference": load_reference, "run": run, "first_diverging": first_diverging}
+OPERATIONS = {"load_reference": load_reference, "run": run, "first_diverging": first_diverging, "train": train}

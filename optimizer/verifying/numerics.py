@@ -18,6 +18,7 @@ from optimizer.spec import Precision
 
 FLOAT32_FLOOR = 1e-5
 BFLOAT16_BOUND = 2e-2
+INT8_BOUND = 1e-2
 MOST = sys.float_info.max
 # below this share of its size a spread is rounding of the float64 reference, so the output is constant
 CONSTANT_SPREAD = 1e-10
@@ -62,9 +63,11 @@ class Rule:
 
 
 def rule_for(precision: Precision, max_error_ratio: float, max_error: float | None) -> Rule:
-    """float32: the ratio to the baseline's error, tightened by `max_error`. bfloat16: `max_error`, or 2 %."""
-    if precision == "bfloat16":
-        return Rule(max_error_ratio, bound=BFLOAT16_BOUND if max_error is None else max_error, limit=max_error)
+    """float32: the ratio to the baseline's error, tightened by `max_error`. bfloat16: `max_error`, or 2 %; int8:
+    `max_error`, or 1 %."""
+    if precision != "float32":
+        bound = INT8_BOUND if precision == "int8" else BFLOAT16_BOUND
+        return Rule(max_error_ratio, bound=bound if max_error is None else max_error, limit=max_error)
     return Rule(max_error_ratio, limit=max_error)
 
 

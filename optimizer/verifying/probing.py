@@ -28,18 +28,21 @@ class Habits:
     not_repeatable: bool = False
     not_holdable: bool = False
     reads_inputs_late: bool = False
+    keeps_old_inputs: bool = False
 
 
 @dataclass
 class Replay:
-    """The first two questions put once more: together (the first answer held over the second call), then apart.
+    """The first two questions put once more: together (the first answer held over all later calls), apart, and both in
+    the same memory.
 
-    `overwritten` is None for an engine whose staged inputs cannot be reached.
+    `overwritten` and `refilled` are None for an engine whose staged inputs cannot be reached.
     """
 
     again: list[np.ndarray]
     held: list[np.ndarray]
     overwritten: list[np.ndarray] | None
+    refilled: list[list[np.ndarray]] | None
     after: list[np.ndarray]
 
 
@@ -47,9 +50,11 @@ def replay(child: Child, truths: Truths, after: Sequence[int], timeout_s: float)
     pair = [question.arrays for question in truths.pooled[:2]]
     together = ask(child, pair, timeout_s=timeout_s, hold=True, after=after)
     apart = ask(child, pair[:1], timeout_s=timeout_s, overwrite=True)
+    there = ask(child, pair, timeout_s=timeout_s, refill=True)
     assert together.held is not None
     late = apart.whole()[0] if apart.overwritten else None
-    return Replay(together.whole()[0], together.held, late, together.after)
+    refilled = there.whole() if there.refilled else None
+    return Replay(together.whole()[0], together.held, late, refilled, together.after)
 
 
 def observe(baseline: Child, truths: Truths, rule: Rule, pooled: Answers, edges: Answers, timeout_s: float) -> Habits:
@@ -64,6 +69,7 @@ def observe(baseline: Child, truths: Truths, rule: Rule, pooled: Answers, edges:
         not_holdable=judge_edge(seen.held, first, truths, rule) is not None,
         reads_inputs_late=seen.overwritten is not None
         and judge_edge(seen.overwritten, first, truths, rule) is not None,
+        keeps_old_inputs=seen.refilled is not None and _in_one_place(seen.refilled, truths, rule) is not None,
     )
 
 
@@ -71,21 +77,28 @@ def probe(
     candidate: Child, truths: Truths, rule: Rule, pooled: Answers, habits: Habits, timeout_s: float
 ) -> list[Probe]:
     """Every probe of one candidate. Raises ChildFailed when it dies."""
-    judged = [question for question in truths.edges if question.not_judged is None]
+    reasons = [question.not_judged or _too_fine(question, rule) for question in truths.edges]
+    judged = [question for question, reason in zip(truths.edges, reasons, strict=True) if reason is None]
     edges = ask(candidate, [question.arrays for question in judged], timeout_s=timeout_s, tolerant=True)
     probes = [_edge(question, index, edges, truths, rule) for index, question in enumerate(judged)]
-    for question in truths.edges:
-        if question.not_judged is not None:
-            reason = f"not judged: {question.not_judged}"
-            probes.append(Probe(name=question.name, kind=question.kind, passed=True, judged=False, reason=reason))
+    for question, reason in zip(truths.edges, reasons, strict=True):
+        if reason is not None:
+            told = f"not judged: {reason}"
+            probes.append(Probe(name=question.name, kind=question.kind, passed=True, judged=False, reason=told))
     mutated = pooled.mutated | edges.mutated
     seen = replay(candidate, truths, sorted(habits.mutated & mutated), timeout_s)
     first = truths.pooled[0]
     probes.append(_repeat(seen.again, pooled.whole()[0], first, truths, rule, habits))
     probes.append(_held(seen.held, first, truths, rule, habits))
     probes.append(_overwritten(seen.overwritten, first, truths, rule, habits))
+    probes.append(_refilled(seen.refilled, truths, rule, habits))
+    probes.append(_strided(candidate, first, truths, rule, timeout_s))
     probes.append(_mutation(mutated, seen.after, truths.inputs, habits, rule))
     return probes
+
+
+def _too_fine(question: Question, rule: Rule) -> str | None:
+    return "a lower precision does not tell these values apart" if question.fine and rule.bound is not None else None
 
 
 def _edge(question: Question, index: int, answers: Answers, truths: Truths, rule: Rule) -> Probe:
@@ -119,7 +132,7 @@ def _repeat(
 
 
 def _held(held: list[np.ndarray], question: Question, truths: Truths, rule: Rule, habits: Habits) -> Probe:
-    name = "an answer kept over the next call"
+    name = "an answer kept over the next calls"
     if habits.not_holdable:
         return Probe(
             name=name,
@@ -130,7 +143,7 @@ def _held(held: list[np.ndarray], question: Question, truths: Truths, rule: Rule
         )
     reason = judge_edge(held, question, truths, rule)
     if reason is not None:
-        reason = f"it changed once the next call had run: {reason}"
+        reason = f"it changed once later calls had run: {reason}"
     return Probe(name=name, kind="held_output", passed=reason is None, reason=reason)
 
 
@@ -149,6 +162,33 @@ def _overwritten(
     if reason is not None:
         reason = f"the answer changes with them, so work is left until after the call has returned: {reason}"
     return Probe(name=name, kind="held_output", passed=reason is None, reason=reason)
+
+
+def _refilled(there: list[list[np.ndarray]] | None, truths: Truths, rule: Rule, habits: Habits) -> Probe:
+    name = "other values in the same memory"
+    if there is None or habits.keeps_old_inputs:
+        what = "this engine's inputs cannot be reached" if there is None else "the original itself answers otherwise"
+        return Probe(name=name, kind="repeat", passed=True, judged=False, reason=f"not judged: {what}")
+    reason = _in_one_place(there, truths, rule)
+    if reason is not None:
+        reason = f"the answer is not that of the new values, so it remembers inputs by their place: {reason}"
+    return Probe(name=name, kind="repeat", passed=reason is None, reason=reason)
+
+
+def _in_one_place(answers: list[list[np.ndarray]], truths: Truths, rule: Rule) -> str | None:
+    reasons = [judge_edge(answer, q, truths, rule) for answer, q in zip(answers, truths.pooled[:2], strict=True)]
+    return next((reason for reason in reasons if reason is not None), None)
+
+
+def _strided(candidate: Child, question: Question, truths: Truths, rule: Rule, timeout_s: float) -> Probe:
+    """Of what the caller hands over; an engine takes it into memory of its own, and must do so by its strides."""
+    answer = ask(candidate, [question.arrays], timeout_s=timeout_s, strided=True, tolerant=True)
+    [given] = answer.sets
+    if given is None:
+        reason: str | None = f"it fails where the same values in one piece are answered: {answer.failed[0]}"
+    else:
+        reason = judge_edge(given, question, truths, rule)
+    return Probe(name="inputs that are not contiguous", kind="edge", passed=reason is None, reason=reason)
 
 
 def _mutation(mutated: set[int], after: list[np.ndarray], inputs: Sequence[str], habits: Habits, rule: Rule) -> Probe:

@@ -23,6 +23,8 @@ class Question:
     arrays: list[np.ndarray]
     items: int
     amplifies: bool = False
+    breaks_promise: bool = False
+    fine: bool = False
     truth: list[np.ndarray] = field(default_factory=list)
     baseline: list[np.ndarray] = field(default_factory=list)
     ties: list[np.ndarray] = field(default_factory=list)

@@ -1,19 +1,20 @@
 """Decides whether a candidate answers as the original does. The coordinator's side: numpy only, children do the work.
 
 The reference's answers and the baseline's errors are worked out once (`prepare`); `verify` then puts the same questions
-to each candidate. Not here: gradients, and task metrics over labelled samples.
+to each candidate. Not here: gradients.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 
 import optimizer.verifying.errors  # noqa: F401  (fills the catalogue)
 from optimizer.capturing.samples import Samples
 from optimizer.errors import FuseworksError
-from optimizer.inputs import EDGE_GROWTH, SURE_GROWTH, draw, edge_sets, items
+from optimizer.inputs import draw, items
 from optimizer.result import OutputNumerics, Probe, Verification
 from optimizer.sandbox import Child
 from optimizer.spec import Policy, Precision, Workload
@@ -22,10 +23,12 @@ from optimizer.verifying.agreement import Agreement
 from optimizer.verifying.asking import Answers, ask
 from optimizer.verifying.broken_promises import broken_promises
 from optimizer.verifying.controls import run_controls
+from optimizer.verifying.edges import EDGE_GROWTH, SURE_GROWTH, edge_sets
 from optimizer.verifying.explaining import explain
 from optimizer.verifying.judging import form_reason, judge_pooled
 from optimizer.verifying.numerics import Rule, is_float, rule_for
 from optimizer.verifying.questions import Question, Truths
+from optimizer.verifying.task_metric import CannotScore, TaskJudge, told
 
 MIN_SAMPLES, MIN_SETS = 64, 3
 MAX_POOLED_BYTES = 1 << 30
@@ -59,12 +62,20 @@ class Verifier:
         self._captured: Truths | None = None
         self._truths: Truths | None = None
         self._habits = probing.Habits()
+        self.meanings: dict[Path, Probe] = {}  # what is known of each rewritten graph in float64
+        self._task: TaskJudge | None = None
+        self.no_task_metric = ""  # why the metric that the workload asks for is not computed
 
     @property
     def truths(self) -> Truths:
         if self._truths is None:
             raise RuntimeError("prepare() has not been called")
         return self._truths
+
+    @property
+    def captured(self) -> Truths | None:
+        """On the workload's samples, where it has any."""
+        return self._captured
 
     def rule(self, precision: Precision) -> Rule:
         return rule_for(precision, self.policy.max_error_ratio, self.workload.limits.max_error)
@@ -109,6 +120,20 @@ class Verifier:
         accepted = [probe.reason for probe in run_controls(truths, self.rule("float32")) if not probe.passed]
         if accepted:
             raise FuseworksError("verifying:user:cannot-judge", text="; ".join(filter(None, accepted)))
+        self._prepare_task(baseline)
+
+    def _prepare_task(self, baseline: Child) -> None:
+        labels, samples = self.workload.labels, self.samples
+        if labels is None:
+            return
+        try:
+            if samples is None:
+                raise CannotScore("the workload names no samples")
+            task = TaskJudge(samples, labels, self.truths.names, self.timeout_s)
+            task.prepare(baseline)
+            self._task = task
+        except CannotScore as error:
+            self.no_task_metric = f"{labels.metric} is not computed: {error}."
 
     def _captured_truths(self, baseline: Child) -> Truths | None:
         """Captured samples are a pool of their own: drawn inputs may spread the answers far wider, and would hide what
@@ -175,7 +200,10 @@ class Verifier:
         edges = []
         broken = broken_promises(self.workload, self.rng.spawn(1)[0])
         for edge in [*edge_sets(self.workload, self.rng, max_growth=growth), *broken]:
-            question = Question(edge.name, edge.kind, edge.arrays, items(self.workload, edge.sizes), edge.amplifies)
+            count = items(self.workload, edge.sizes)
+            question = Question(
+                edge.name, edge.kind, edge.arrays, count, edge.amplifies, edge.breaks_promise, edge.fine
+            )
             if not edge.sure and edge.growth * seconds > EDGE_SECONDS:
                 question.not_judged = (
                     f"the float64 reference would take some {edge.growth * seconds:.0f} s there, "
@@ -233,7 +261,10 @@ class Verifier:
             if reason is None and not probe.passed:
                 prefix = "cannot be judged: " if probe.kind == "negative_control" else f"{probe.name}: "
                 reason = prefix + str(probe.reason)
-        return Verification(passed=reason is None, outputs=outputs, probes=probes, reason=reason)
+        metric = self._task.judge(candidate, precision) if self._task is not None else None
+        if metric is not None and not metric.passed and reason is None:
+            reason = told(metric)
+        return Verification(passed=reason is None, outputs=outputs, probes=probes, reason=reason, task_metric=metric)
 
     def _on_samples(self, candidate: Child, rule: Rule) -> tuple[list[OutputNumerics], list[Probe]]:
         """A row for each output on the captured samples; a probe instead when an answer has not even the right form."""

@@ -119,6 +119,46 @@ def test_numerics_are_told_in_the_measure_that_they_were_judged_by(changes: dict
     assert words.numerics({**NUMERICS, **changes}) == text
 
 
+LAYER: dict[str, Any] = {
+    "node": "linear_1",
+    "source": "din.py:41",
+    "inputs": 512,
+    "outputs": 64,
+    "rows": 256,
+    "precision": "int8",
+    "tried": "int8",
+    "error": 2e-3,
+    "share_of_allowed": 0.2,
+    "float32_ms": 1.0,
+    "tried_ms": 0.25,
+    "reason": "it saves three quarters",
+}
+KEPT = {**LAYER, "outputs": 1, "precision": "float32", "source": None, "float32_ms": 0.5, "reason": "it gains nothing"}
+PLAN = {"candidates": ["aot_inductor + int8"], "layers": [LAYER, KEPT], "share_of_allowed": 0.25, "samples": 768}
+
+
+def test_each_layer_is_told_with_its_precision_and_why() -> None:
+    text = shown(layer_plans=[PLAN])
+    assert "1 of 2 linear layers go to int8 in aot_inductor + int8: together they take 25% of the error" in text
+    assert "int8 512 to 64 at din.py:41: it saves three quarters" in text
+    assert "float32 512 to 1 at linear_1: it gains nothing" in text
+    none = {**PLAN, "candidates": [], "layers": [KEPT], "share_of_allowed": 0.0}
+    assert "0 of 1 linear layers go to int8 float32" in shown(layer_plans=[none])
+    assert "Precision by layer" not in shown()
+
+
+def test_the_task_metric_of_the_winner_is_told() -> None:
+    metric = {"metric": "auc", "label": "ctr", "output": "p", "samples": 40960, "baseline": 0.7813, "candidate": 0.7812}
+    metric |= {"drop": 1e-4, "max_drop": 5e-4, "holds": True, "passed": True}
+    found = document()
+    for one in found["candidates"]:
+        if one["candidate"]["name"] == found["winner"]:
+            one["verification"]["task_metric"] = metric
+    told = "task metric auc 0.78120, original 0.78130: worse by 1.0e-04, 5.0e-04 allowed (40,960 labels)"
+    assert told in shown(candidates=found["candidates"])
+    assert "task metric" not in shown()
+
+
 LIMITS: list[dict[str, Any]] = [
     {"name": "latency_ms", "limit": 6.0, "winner": 7.25, "winner_kept": False, "baseline": 5.5, "baseline_kept": True},
     {"name": "peak_memory_bytes", "limit": 3 << 20, "winner": 1.5 * (1 << 20), "winner_kept": True, "baseline": None},

@@ -67,6 +67,12 @@ def test_each_run_is_an_optimize_run_with_the_lane_and_budget_and_all_peers_in_i
     assert (policy.ablation, policy.max_pairs) == (False, 12)
 
 
+def test_the_lane_int8_allows_all_that_is_more_precise_too(fuseworks: Command, folder: Path):
+    fuseworks("bench", "models/din.py", "--out", "suite", "--lane", "int8")
+    policy = RunSpec.model_validate(specs(fuseworks)[0]).policy
+    assert policy.precisions == ["float32", "bfloat16", "int8"]
+
+
 def test_by_default_only_float32_is_allowed_and_the_best_peer_alone_can_be_asked_for(fuseworks: Command, folder: Path):
     fuseworks("bench", "models/din.py", "--out", "suite", "--rivals", "best")
     policy = RunSpec.model_validate(specs(fuseworks)[0]).policy

@@ -46,6 +46,18 @@ def test_the_live_view_shows_stage_candidate_budget_and_the_best_so_far():
     assert "best so far (first screening, no verdict yet): aot_inductor 1.50x" in text
 
 
+def test_the_live_view_keeps_the_first_comparison_with_its_interval():
+    console = terminal()
+    shown = LiveView(console)
+    interval = {"low": 1.41, "high": 1.63, "confidence": 0.99}
+    first = {"other": "aot_inductor + rewrites", "speedup": 1.52, "interval": interval}
+    shown.event({"kind": "benchmarking", "at_s": 52, "message": "m", "data": {"first_comparison": first}})
+    shown.event({"kind": "compiling", "at_s": 60, "message": "something else"})
+    console.print(shown._render(), soft_wrap=True)
+    text = " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
+    assert "no verdict yet): aot_inductor + rewrites 1.52x (99 % interval 1.41 to 1.63)" in text
+
+
 def test_a_log_event_does_not_hide_the_stage():
     console = terminal()
     shown = LiveView(console)

@@ -18,6 +18,14 @@ from optimizer.reporting import words as report
         ),
         ({"backend": "aot_inductor"}, "backend aot_inductor"),
         ({"precision": "bfloat16", "keep_float32": {"last_linears": 1}}, "precision bfloat16 (last_linears=1)"),
+        (
+            {
+                "precision": "int8",
+                "keep_float32": {"layers": [{"inputs": 8, "outputs": 16, "nth": [0, 2]}, {"inputs": 4, "outputs": 1}]},
+            },
+            "precision int8 (layers=8 to 16 (0, 2); 4 to 1)",
+        ),
+        ({"precision": "int8", "rest": "bfloat16"}, "precision int8 (rest=bfloat16)"),
         ({"runtime": {"allocator": "glibc-no-trim"}}, "runtime allocator=glibc-no-trim"),
         ({"passes": ["remove_noops", "hoist_constants"]}, "passes remove_noops, hoist_constants"),
     ],

@@ -32,6 +32,7 @@ def files(*parts: str) -> set[str]:
 def test_every_pass_kernel_backend_and_rule_is_in_it(manifest: dict[str, Any]) -> None:
     assert set(names(manifest["passes"])) == files("optimizer", "optimizing", "passes")
     assert set(names(manifest["onnx_passes"])) == files("optimizer", "optimizing", "onnx_passes")
+    assert set(names(manifest["step_passes"])) == files("optimizer", "optimizing", "step_passes")
     assert set(names(manifest["kernels"])) == files("kernels", "ops")
     assert {name.replace("-", "_") for name in names(manifest["backends"])} == files(
         "optimizer", "compiling", "backends"

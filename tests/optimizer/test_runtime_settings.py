@@ -67,6 +67,49 @@ def test_allocator_and_huge_pages_are_apart() -> None:
     assert not any(name.startswith("MALLOC_") for name in pages)
 
 
+def test_binding_and_waiting_are_openmps() -> None:
+    bound = environment(RuntimeSettings(thread_binding="cores"), 2)
+    assert (bound["OMP_PROC_BIND"], bound["OMP_PLACES"]) == ("close", "cores")
+    assert "OMP_WAIT_POLICY" not in bound
+    assert environment(RuntimeSettings(thread_waiting="passive"), 2)["OMP_WAIT_POLICY"] == "PASSIVE"
+    assert environment(RuntimeSettings(thread_waiting="active"), 2)["OMP_WAIT_POLICY"] == "ACTIVE"
+
+
+def test_denormals_are_no_variables() -> None:
+    assert environment(RuntimeSettings(denormals="flushed"), 2) == environment(RuntimeSettings(), 2)
+
+
+# Runs parallel work, then sleeps; prints the CPU time used meanwhile in milliseconds, and whether a thread is bound.
+OPENMP_PROBE = """
+import os, pathlib, time, torch
+x = torch.ones(1 << 20)
+for _ in range(20):
+    x = x * 1.0
+before = time.process_time()
+time.sleep(0.3)
+used_ms = 1e3 * (time.process_time() - before)
+lists = [(t / "status").read_text().split("Cpus_allowed_list:")[1].split()[0]
+         for t in pathlib.Path("/proc/self/task").iterdir()]
+print(used_ms, sum(one.isdigit() for one in lists))
+"""
+
+
+def openmp_probe(settings: RuntimeSettings) -> tuple[float, int]:
+    given = {**os.environ, **environment(settings, 2)}
+    command = [sys.executable, "-c", OPENMP_PROBE]
+    said = subprocess.run(command, env=given, capture_output=True, text=True, check=True).stdout.split()
+    return float(said[0]), int(said[1])
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
+def test_torchs_threads_wait_and_stay_where_the_settings_say() -> None:
+    spinning_ms, unbound = openmp_probe(RuntimeSettings(thread_waiting="active"))
+    sleeping_ms, bound = openmp_probe(RuntimeSettings(thread_waiting="passive", thread_binding="cores"))
+    assert spinning_ms > 20, "of the 300: a busy machine gives a spinning thread its share"
+    assert sleeping_ms < 15
+    assert (unbound, bound >= 2) == (0, True)
+
+
 @on_glibc
 def test_without_trimming_large_buffers_are_faulted_in_once() -> None:
     pages_of_one_large_buffer = (100 << 20) // os.sysconf("SC_PAGE_SIZE")

@@ -20,7 +20,7 @@ from fuseworks_client.suite.rows import row
 from fuseworks_client.suite.runs import Run, kept, perform
 from fuseworks_client.version import version
 
-LANES = {"fp32": ["float32"], "bf16": ["float32", "bfloat16"]}
+LANES = {"fp32": ["float32"], "bf16": ["float32", "bfloat16"], "int8": ["float32", "bfloat16", "int8"]}
 DIFFER = 1
 CODES = """\b
 Exit codes:
@@ -50,7 +50,7 @@ Examples:
     type=click.Choice(list(LANES)),
     default="fp32",
     show_default=True,
-    help="fp32: everything in float32. bf16: bfloat16 may be used as well, by the peers, too.",
+    help="fp32: everything in float32. bf16: bfloat16 may be used as well, by the peers, too. int8: both may.",
 )
 @click.option(
     "--budget", type=Duration(), default="6m", show_default=True, help="How long each model may be worked on."

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -47,6 +47,10 @@ class AotInductor(Backend):
         max_autotune: bool = Field(
             default=False, description="Time several implementations of each matrix product while compiling (minutes)."
         )
+        gemm: Literal["onednn", "blas"] = Field(
+            default="onednn",
+            description="Matrix products on a CPU: oneDNN's with packed weights, or torch's own BLAS (MKL on x86).",
+        )
 
     def unavailable(self, target: str = "cpu") -> str | None:
         return gpu_unavailable(target) or no_compiler()
@@ -77,7 +81,9 @@ class AotInductor(Backend):
         import torch
 
         configs = {"freezing": options.freezing, "max_autotune": options.max_autotune, **(more or {})}
-        with engine_errors(self.title), torch.no_grad():
+        # with oneDNN switched off while it compiles, Inductor leaves products to torch's own addmm
+        library = torch.backends.mkldnn.flags(enabled=options.gemm == "onednn")
+        with engine_errors(self.title), torch.no_grad(), library:
             torch._inductor.aoti_compile_and_package(
                 exported, package_path=str(out / ENTRY), inductor_configs={k: v for k, v in configs.items() if v}
             )

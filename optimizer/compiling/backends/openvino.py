@@ -32,7 +32,7 @@ class OpenVino(Backend):
     summary: ClassVar[str] = "Compiles an ONNX or PyTorch graph for the CPU at loading."
     formats: ClassVar[frozenset[str]] = frozenset({"pt2", "onnx"})
     libraries: ClassVar[tuple[str, ...]] = ("openvino",)
-    own_precision: ClassVar[bool] = True
+    own_precisions: ClassVar[frozenset[str]] = frozenset({"bfloat16"})
     profiled_by: ClassVar[str] = "OpenVINO's own counters (PERF_COUNT), in whole microseconds for each primitive."
 
     class Options(BackendOptions):
@@ -136,6 +136,9 @@ class OpenVino(Backend):
     def _refuse_precision(self, context: Context) -> None:
         if context.precision_name == "float32":
             return
+        if context.precision_name not in HINTS:
+            text = f"its own reader knows no product of {context.precision_name}"
+            raise FuseworksError("compiling:user:unsupported", engine=self.title, text=text)
         import openvino
 
         assert context.precision is not None

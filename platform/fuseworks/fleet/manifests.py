@@ -38,7 +38,11 @@ class Manifest:
         return cls(
             devices=[_device(entry) for entry in _dictionaries(document.get("devices"))],
             backends=_items(document.get("backends"), "summary"),
-            passes=[*_items(document.get("passes"), "summary"), *_items(document.get("onnx_passes"), "summary")],
+            passes=[
+                found
+                for kind in ("passes", "onnx_passes", "step_passes")
+                for found in _items(document.get(kind), "summary")
+            ],
             kernels=_items(document.get("kernels"), "formula"),
             libraries=sorted((str(k), str(v)) for k, v in libraries.items()) if isinstance(libraries, dict) else [],
         )

@@ -21,7 +21,7 @@ from fuseworks.runs.models import CompareAs
 from optimizer.spec import SHORT_BUDGET_S, Policy
 from optimizer.uploads.formats import ACCEPTED
 
-PRECISIONS = (("float32", "float32"), ("bfloat16", "bfloat16"))
+PRECISIONS = (("float32", "float32"), ("bfloat16", "bfloat16"), ("int8", "int8"))
 DEFAULTS = Policy()
 SHOWN_VERSIONS = 30
 BUDGET_HINT = format_lazy(

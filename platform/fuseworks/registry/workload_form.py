@@ -27,7 +27,7 @@ KINDS: dict[str, tuple[int, Any, Any]] = {
     "bernoulli": (1, _("share of ones"), _("share from 0 to 1")),
     "constant": (1, _("constant"), _("value")),
 }
-PRECISIONS = ("float32", "bfloat16")
+PRECISIONS = ("float32", "bfloat16", "int8")
 MODES = (("inference", _("inference")), ("training", _("training step")))
 LIMITS = {
     "latency_ms": _("Latency (ms)"),

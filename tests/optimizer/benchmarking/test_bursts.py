@@ -66,12 +66,43 @@ def test_times_must_add_up_within_five_milliseconds_and_three_percent() -> None:
 def test_a_burst_gives_one_time_for_each_call_and_answers_for_the_staged_inputs() -> None:
     entrant = Entrant("honest", LocalChild(slow(0.002)))  # type: ignore[arg-type]
     sets = [draw() for _ in range(5)]
-    burst = try_burst(entrant, draw, sets)
+    burst = try_burst(entrant, draw, sets, [3])
     assert burst.calls_ns.shape == (5,)
     assert (burst.calls_ns > 1_900_000).all()
-    assert burst.calls_ns.sum() <= burst.outside_ns
-    [answer] = bursts.answers(entrant, [3])
+    assert burst.calls_ns.sum() + burst.read_ns <= burst.outside_ns
+    assert burst.read_ns > 0
+    [answer] = bursts.answers(entrant, burst, [3])
     np.testing.assert_array_equal(answer[0], sets[3][0] * 2)
+
+
+class ReadLate(TorchContender):
+    """Does its work when the answer is read."""
+
+    def outputs(self, native: Any) -> list[np.ndarray]:
+        time.sleep(0.02)
+        return super().outputs(native)
+
+
+def test_work_that_is_left_to_the_reading_is_seen_in_the_reading() -> None:
+    entrant = Entrant("late", LocalChild(ReadLate(lambda x: x * 2)))  # type: ignore[arg-type]
+    burst = try_burst(entrant, draw, [draw() for _ in range(4)], [1])
+    assert burst.read_ns > 19_000_000 and burst.calls_ns.sum() < 19_000_000
+    with pytest.raises(Refused):
+        bursts.answers(entrant, burst, [1])
+    assert entrant.refusals == 1
+
+
+def test_an_answer_that_is_another_one_after_the_burst_is_told() -> None:
+    buffer = torch.zeros(4, 3)
+    entrant = Entrant("shared", LocalChild(TorchContender(lambda x: buffer.copy_(x))))  # type: ignore[arg-type]
+    burst = try_burst(entrant, draw, [draw() for _ in range(3)], [0])
+    with pytest.raises(FuseworksError) as caught:
+        bursts.answers(entrant, burst, [0])
+    assert caught.value.id == "benchmarking:user:answers-changed"
+    assert "an answer was another one once the burst was over" in caught.value.message
+    burst = try_burst(entrant, draw, last := [draw() for _ in range(3)], [2])
+    [answer] = bursts.answers(entrant, burst, [2])
+    np.testing.assert_array_equal(answer[0], last[2][0])
 
 
 @pytest.mark.parametrize("factor", [0.3, 2.0])

@@ -156,6 +156,19 @@ def test_a_pair_that_is_not_awaited_is_told_without_holding_anything_up() -> Non
     assert untold is not None and untold.verdict == Verdict.CANNOT_TELL
 
 
+@pytest.mark.parametrize(("winner_speedup", "moot", "pairs"), [(1.8, True, 6), (1.8, False, 18), (1.0, True, 18)])
+def test_how_fast_a_peer_is_by_itself_holds_nothing_up_once_it_has_lost(
+    winner_speedup: float, moot: bool, pairs: int
+) -> None:
+    rng = np.random.default_rng(4)
+    more = {"best_peer": starter(rng, 1.03, process_sd=0.05, burst_sd=0.012)}
+    own = Pair("baseline", "best_peer", moot=("best_peer", "winner") if moot else None)
+    outcome = run(4, winner_speedup, more=more, pairs=[PAIR, Pair("best_peer", "winner"), own])
+    peer = outcome.comparison("baseline", "best_peer")
+    assert peer is not None
+    assert (peer.verdict, peer.pairs) == (Verdict.CANNOT_TELL, pairs)
+
+
 def test_a_contender_that_fails_drops_out_and_the_others_go_on() -> None:
     starts = itertools.count()
 

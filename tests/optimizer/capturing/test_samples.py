@@ -141,7 +141,27 @@ def test_the_contract_that_rows_share_an_input_is_kept(tmp_path: Path) -> None:
 
 def test_the_label_of_a_task_metric_may_lie_beside_the_inputs(tmp_path: Path) -> None:
     labels = {"label": "clicked", "metric": "auc", "max_drop": 0.001}
-    assert read(tmp_path, captured() | {"clicked": np.zeros(5, np.float32)}, workload(labels=labels)).count == 5
+    clicked = np.array([[0.0], [1.0], [1.0], [0.0], [1.0]], np.float32)
+    samples = read(tmp_path, captured() | {"clicked": clicked}, workload(labels=labels))
+    assert samples.count == 5 and samples.labels.tolist() == [0.0, 1.0, 1.0, 0.0, 1.0]
+    # sets of four: the second holds the last sample, and the first three once more
+    assert samples.sets == 2
+    assert [samples.labelled(n).tolist() for n in range(2)] == [[0.0, 1.0, 1.0, 0.0], [1.0]]
+    assert read(tmp_path, captured(), workload(labels=labels)).labels is None
+    assert read(tmp_path, captured()).labels is None
+
+
+@pytest.mark.parametrize(
+    ("label", "reason"),
+    [
+        (np.zeros(4, np.float32), "its shape is [4], and the inputs hold 5 samples"),
+        (np.array([0, 1, np.nan, 1, 1], np.float32), "it holds labels that are no numbers"),
+    ],
+)
+def test_labels_that_fit_no_sample_are_refused_at_their_tensor(tmp_path: Path, label: np.ndarray, reason: str) -> None:
+    asked = workload(labels={"label": "clicked", "metric": "auc", "max_drop": 0.001})
+    error = refused(tmp_path, captured() | {"clicked": label}, asked)
+    assert (error.place, reason in error.message) == ("samples.safetensors: clicked", True)
 
 
 @pytest.mark.parametrize(

@@ -215,13 +215,6 @@ def test_a_misspelt_field_of_get_workloads_is_named_with_its_line(tmp_path: Path
     assert "inputs.0.dtyp" in caught.value.message
 
 
-def test_training_workloads_are_refused(tmp_path: Path) -> None:
-    asked = {"mode": "training", "inputs": [{"name": "x", "dtype": "float32", "shape": [16, 8]}]}
-    with pytest.raises(FuseworksError) as caught:
-        capture(module(tmp_path, "def forward(self, x):\n    return x"), tmp_path / "s", workload=asked)
-    assert caught.value.id == "capturing:user:training-workload"
-
-
 def test_yaml_that_is_not_yaml_is_refused(tmp_path: Path) -> None:
     path = module(tmp_path, textwrap.dedent("def forward(self, x):\n    return x"))
     upload = zipped(tmp_path, {"model.py": path, "workload.yaml": "inputs: [\n"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -86,6 +87,24 @@ def test_aot_inductor_answers_as_eager_without_compiler_or_probe_where_it_loads(
     details = ahead_of_time.reply.fields["details"]
     assert details["headers_made"] == 0, "the seeded headers were not found under confinement"
     assert details["entry"] == "model.pt2" and details["built_for"]["device_key"] == "cpu"
+
+
+def test_products_are_left_to_torchs_own_library_where_the_option_says_so(
+    ahead_of_time: Built, compiling: Builder, tmp_path: Path
+) -> None:
+    """What calls a product is in the wrapper's source, which the package holds."""
+    other = compiling.build("ranker", tmp_path, "aot_inductor", {"gemm": "blas"})
+    with Loaded(other) as loaded:
+        assert_right(loaded)
+    assert calls_of(ahead_of_time.folder / "model.pt2") == {"oneDNN"}
+    assert calls_of(other.folder / "model.pt2") == {"addmm"}
+
+
+def calls_of(package: Path) -> set[str]:
+    with zipfile.ZipFile(package) as archive:
+        source = b"".join(archive.read(name) for name in archive.namelist() if name.endswith(".cpp"))
+    names = {b"aoti_torch_cpu__linear_pointwise": "oneDNN", b"_mkl_linear": "MKL", b"aoti_torch_cpu_addmm_out": "addmm"}
+    return {told for call, told in names.items() if call in source}
 
 
 def test_a_package_for_another_processor_is_refused(ahead_of_time: Built, monkeypatch: pytest.MonkeyPatch) -> None:

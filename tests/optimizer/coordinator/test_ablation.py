@@ -48,7 +48,7 @@ class Shop:
         if candidate.name not in self.built:
             self.begun.append(candidate.name)
             self.built.add(candidate.name)
-        return candidate
+        return SimpleNamespace(reused=False, candidate=candidate)
 
     def is_built(self, candidate):
         # runtime settings do not decide the artifact
@@ -325,6 +325,14 @@ def test_a_second_look_is_taken_only_while_a_step_is_not_decided(measured):
     assert rows["split"].pairs == rows["fuse"].pairs == 10
     rows, sets = measured({f"{WINNER} - split": 30.0})
     assert len(sets.contenders) == 5
+
+
+@pytest.mark.parametrize(("gone_s", "sets_taken"), [(590.0, 10), (610.0, 5)])
+def test_no_second_look_is_begun_once_the_run_has_lasted_long(measured, scene, gone_s, sets_taken):
+    found = asked(scene, 0.0)
+    scene.bench.context.granted_s = -gone_s
+    _, sets = measured({"winner_again": 12.0, f"{WINNER} - split": 11.5}, found=found)
+    assert len(sets.contenders) == sets_taken
 
 
 def test_both_looks_together_hold_the_stated_confidence(measured, monkeypatch):

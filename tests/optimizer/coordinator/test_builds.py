@@ -26,6 +26,7 @@ def builds(tmp_path):
     def build(candidate):
         assert shop.go.wait(30)
         shop.built.append(candidate.name)
+        return SimpleNamespace(reused=False)
 
     shop.build = build
     pool = Builds(SimpleNamespace(context=context(tmp_path), shop=shop))

@@ -13,7 +13,7 @@ from optimizer.coordinator import deliver
 from optimizer.coordinator.answer import Answer
 from optimizer.coordinator.workshop import Plan
 from optimizer.result import Artifact, Candidate, Event
-from optimizer.spec import BackendStep, PassStep, PrecisionStep
+from optimizer.spec import BackendStep, Mode, PassStep, PrecisionStep
 from tests.optimizer.coordinator.support import context
 from tests.optimizer.packaging.conftest import edit_manifest, write
 
@@ -24,7 +24,8 @@ LISTED = [Artifact(name="package", path="package.zip", size_bytes=1, sha256="0" 
 def bench(tmp_path: Path) -> Any:
     events: list[Event] = []
     made = context(tmp_path, events)
-    yield SimpleNamespace(context=made, answer=Answer(), events=events)
+    workload = SimpleNamespace(mode=Mode.INFERENCE)
+    yield SimpleNamespace(context=made, answer=Answer(), events=events, workload=workload)
     made.end_children(None)
 
 

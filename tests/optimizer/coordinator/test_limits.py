@@ -116,10 +116,9 @@ def test_the_summary_names_only_the_limits_that_the_winner_breaks() -> None:
     assert in_words(checks) == "; beyond the workload's limit of latency_ms (7.5 of 5)"
 
 
-def test_labels_are_told_to_be_not_acted_on() -> None:
-    (told,) = _not_heeded(workload(labels={"label": "clicked", "metric": "auc", "max_drop": 0.001}), "pt2")
-    assert "labels are not acted on: auc is not computed and its max_drop holds nothing back" in told
-    assert _not_heeded(workload(limits={"latency_ms": 1.0, "peak_memory_bytes": 1}), "pt2") == []
+def test_limits_and_labels_are_acted_on() -> None:
+    labels = {"label": "clicked", "metric": "auc", "max_drop": 0.001}
+    assert _not_heeded(workload(limits={"latency_ms": 1.0, "peak_memory_bytes": 1}, labels=labels), "pt2") == []
 
 
 def test_contracts_are_told_to_be_not_acted_on_in_onnx_graphs_only() -> None:

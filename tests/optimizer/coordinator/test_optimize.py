@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from optimizer.coordinator import ablation, deliver, judging, optimize, winner_profile
+from optimizer.coordinator import ablation, deliver, judging, optimize, settings_search, winner_profile
 from optimizer.coordinator.answer import Answer
 from optimizer.errors import FuseworksError
 from optimizer.optimizing.planner import Facts, Planner
@@ -169,6 +169,7 @@ class Judging:
         self.offered, self.judged_error, self.ablated_error = offered or winner, judged, ablated
         self.asked = planner("split", "merge").leave_one_out(winner)
         monkeypatch.setattr(ablation, "questions", lambda *_: self.asked)
+        monkeypatch.setattr(settings_search, "tune", lambda *given, **_: settings_search.Tuned(*given[3:], []))
         monkeypatch.setattr(deliver, "judged", self.judge)
         monkeypatch.setattr(deliver, "deliver", lambda bench, judgement: self.told.append("delivered"))
         monkeypatch.setattr(ablation, "ablate", self.ablate)

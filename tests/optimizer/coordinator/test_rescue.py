@@ -38,7 +38,7 @@ class Scene:
         self.guilty, self.status, self.tells, self.tries = guilty, status, tells, tries
         self.asked = []
         self.answer = Answer()
-        self.bench = SimpleNamespace(answer=self.answer, context=context(tmp_path))
+        self.bench = SimpleNamespace(answer=self.answer, context=context(tmp_path), verifier=None)
         self.rescue = Rescue(self.bench, self.planner, self.try_out, at_once)
         self.first = self.planner.first_rewritten()
         self.evaluate(self.first[0])

@@ -47,6 +47,13 @@ def test_the_settings_of_the_process_do_not_decide_the_artifact_but_every_other_
     assert base not in {Plan.of(other).build_key() for other in others}
 
 
+def test_code_that_was_compiled_for_other_threads_is_another_artifact():
+    def key(threads):
+        return Plan.of(candidate({"runtime": {"threads": threads}}, {"backend": "aot_inductor"})).build_key()
+
+    assert len({key(1), key(2), key(None)}) == 3
+
+
 def test_a_build_is_done_once(tmp_path, monkeypatch):
     done = []
     shop = workshop(tmp_path, monkeypatch, lambda plan: done.append(plan) or "built")
@@ -111,19 +118,24 @@ def test_builds_ahead_swallow_no_error_and_cancel_what_had_not_begun(tmp_path, m
     def build(plan):
         if plan.backend.backend == "broken":
             raise FuseworksError("child:user:crashed", signal="SIGSEGV")
-        return "built"
+        return SimpleNamespace(reused=plan.backend.backend == "known")
 
     events = []
     shop = workshop(tmp_path, monkeypatch, build)
     shop.context = context(tmp_path, events)
     builds = Builds(SimpleNamespace(context=shop.context, shop=shop))
     good, bad = candidate({"backend": "good"}, name="good"), candidate({"backend": "broken"}, name="bad")
-    builds.submit([good, bad])
-    builds.wait([good, bad], deadline=time.monotonic() + 30)
+    known = candidate({"backend": "known"}, name="known")
+    builds.submit([good, bad, known])
+    builds.wait([good, bad, known], deadline=time.monotonic() + 30)
     builds.close()
     assert builds.ended(good) and builds.ended(bad)
     assert not builds.ended(candidate({"backend": "never"}, name="never"))
     told = sorted(e.message for e in events)
-    assert told == ["Built good", "bad: The process running the model died of SIGSEGV."]
+    assert told == [
+        "Built good",
+        "bad: The process running the model died of SIGSEGV.",
+        "known is there from an earlier run",
+    ]
     with pytest.raises(FuseworksError, match="crashed"):
         shop.build(bad)

@@ -43,6 +43,47 @@ def test_page_faults_are_as_severe_as_their_share_of_the_time(faults, severity):
     assert finding.severity == severity
 
 
+def with_levers(**levers):
+    return Profile(total_ms=10.0, unprofiled_ms=4.0, **levers)
+
+
+@pytest.mark.parametrize("gain", [None, 0.97, 1.19])
+def test_denormals_that_cost_little_or_were_not_timed_are_no_finding(gain):
+    assert found("denormals", profile=with_levers(denormals_gain=gain)) == []
+
+
+@pytest.mark.parametrize(("gain", "severity"), [(1.2, "medium"), (2.0, "high")])
+def test_denormals_are_a_finding_with_what_they_were_measured_to_cost(gain, severity):
+    (finding,) = found("denormals", profile=with_levers(denormals_gain=gain))
+    assert (finding.severity, finding.evidence) == (severity, {"time_kept_over_flushed": gain})
+    assert f"{gain:.1f} times as long" in finding.title
+
+
+@pytest.mark.parametrize("used_ms", [None, 0.0, 0.29])
+def test_threads_that_sleep_after_a_call_are_no_finding(used_ms):
+    assert found("spinning_threads", profile=with_levers(idle_cpu_ms_per_call=used_ms)) == []
+
+
+def test_spinning_is_a_finding_from_a_twentieth_of_a_call_on():
+    assert found("spinning_threads", profile=Profile(total_ms=1, unprofiled_ms=20.0, idle_cpu_ms_per_call=0.9)) == []
+    (finding,) = found("spinning_threads", profile=with_levers(idle_cpu_ms_per_call=1.5))
+    assert finding.evidence == {"idle_cpu_ms_per_call": 1.5, "call_ms": 4.0}
+    assert finding.severity == "low"
+
+
+@pytest.mark.parametrize("times_ms", [{}, {2: 4.0}, {1: 4.2, 2: 4.0}, {1: 9.0, 2: 5.0, 4: 3.0}])
+def test_threads_that_each_gain_are_no_finding(times_ms):
+    assert found("idle_threads", profile=with_levers(threads_ms=times_ms)) == []
+
+
+def test_the_fewer_threads_that_are_as_fast_are_named_the_fastest_of_them():
+    (finding,) = found("idle_threads", profile=with_levers(threads_ms={1: 4.05, 2: 3.9, 4: 4.0}))
+    assert finding.title == "2 threads are as fast as 4 in the original"
+    assert finding.evidence == {"call_ms_by_threads": {1: 4.05, 2: 3.9, 4: 4.0}}
+    (single,) = found("idle_threads", profile=with_levers(threads_ms={1: 3.0, 2: 4.0}))
+    assert single.title == "1 thread is as fast as 2 in the original"
+
+
 def test_the_dominant_operation_is_added_up_over_its_calls_and_named_with_its_line():
     rows = [
         Operation(op="linear", calls=1, self_ms=2.0, share=0.2, source="model.py:7"),

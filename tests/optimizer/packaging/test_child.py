@@ -14,7 +14,8 @@ from tests.optimizer.packaging.conftest import edit_manifest
 
 
 def self_test(package: Path, scratch: Path, limit_s: float = 120.0) -> dict[str, Any]:
-    request = {"package": str(package), "calls": 5, "limit_s": limit_s}
+    command = ["run.py", "--self-test", "--calls", "5"]
+    request = {"package": str(package), "command": command, "limit_s": limit_s}
     fields, arrays = find("packaging.self_test")(Session(fd=-1, scratch=scratch), request, [])
     assert arrays == []
     return fields

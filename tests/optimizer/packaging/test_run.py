@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+import threading
 import warnings
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.optimizer.packaging.conftest import SETTINGS, edit_manifest, inputs, predict, reference, run
+from optimizer import denormals
+from tests.optimizer.packaging.conftest import SETTINGS, edit_manifest, inputs, predict, reference, run, write
 
 
 def test_it_answers_as_the_reference_does(package: Path):
@@ -220,3 +222,32 @@ def test_info_shows_the_contract_and_starts_no_model(package: Path):
     assert info["dims"]["batch"]["max"] == 8
     assert info["settings_in_force"] is False
     assert info["settings"]["environment"] == SETTINGS
+
+
+@pytest.mark.skipif(denormals.unavailable() is not None, reason=str(denormals.unavailable()))
+def test_a_package_measured_without_denormals_runs_without_them_in_every_thread_that_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    kept = write(tmp_path / "kept", denormals="kept")
+    flushed = write(tmp_path / "flushed", denormals="flushed")
+    assert not (kept / "denormals.py").exists()
+    assert "denormals.py" in json.loads((flushed / "manifest.json").read_text())["files"]
+    assert "count as zero" in (flushed / "README.md").read_text()
+    assert "count as zero" not in (kept / "README.md").read_text()
+    for key, value in SETTINGS.items():
+        monkeypatch.setenv(key, value)
+    seen: dict[str, bool] = {}
+
+    def call(name: str, model: Any) -> None:
+        model.predict(inputs())
+        seen[name] = denormals.flushed()
+
+    try:
+        models = {name: load_module(folder).Model() for name, folder in (("kept", kept), ("flushed", flushed))}
+    finally:
+        denormals.flush(False)  # it was done for this very thread
+    for name, model in models.items():
+        thread = threading.Thread(target=call, args=(name, model))
+        thread.start()
+        thread.join(60)
+    assert seen == {"kept": False, "flushed": True}

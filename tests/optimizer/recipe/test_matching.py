@@ -98,6 +98,12 @@ def test_a_winners_recipe_keeps_the_steps_that_changed_something_and_asks_for_th
     assert check_target(recipe, MACHINE) is None
 
 
+def test_int8_asks_for_the_weakest_feature_that_sums_its_products():
+    steps = [PrecisionStep(precision="int8"), BackendStep(backend="aot_inductor")]
+    both = Machine("cpu", ["amx_int8", "avx512_bf16", "avx512_vnni"], {"torch": "2.13.0"})
+    assert recipe_from_candidate(steps, [], both, name="x").applies_to.target.isa == ["avx512_vnni"]
+
+
 def test_bfloat16_asks_for_the_weakest_native_feature_of_the_machine():
     steps = [PrecisionStep(precision="bfloat16"), BackendStep(backend="aot_inductor")]
     both = Machine("cpu", ["amx_bf16", "avx512_bf16", "avx2"], {"torch": "2.13.0"})

@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from optimizer.reporting.charts import MAX_POINTS, WIDTH, Bar, _ticks, distribution, forest
+from optimizer.reporting.charts import MAX_POINTS, WIDTH, Bar, distribution, forest, ticks
+from optimizer.reporting.scatter import Dot, scatter
 
 
 def numbers(svg: str, tag: str, attribute: str) -> list[float]:
@@ -49,6 +50,35 @@ def test_many_samples_are_thinned_but_keep_both_ends():
 
 @pytest.mark.parametrize(("low", "high"), [(0.9, 1.1), (0.5, 2.2), (1.0, 40.0), (0.01, 900.0), (5.0, 5.2)])
 def test_ticks_are_few_and_within_the_axis(low: float, high: float):
-    ticks = _ticks(low, high)
-    assert 2 <= len(ticks) <= 7
-    assert all(low * 0.99 <= tick <= high * 1.01 and math.isfinite(tick) for tick in ticks)
+    found = ticks(low, high)
+    assert 2 <= len(found) <= 7
+    assert all(low * 0.99 <= tick <= high * 1.01 and math.isfinite(tick) for tick in found)
+
+
+def test_less_time_is_left_less_memory_is_low_and_only_what_is_on_the_front_is_named():
+    fast = Dot("fast", 2.0, 400.0, "good", filled=True)
+    small = Dot("small", 8.0, 100.0, "plain", filled=True)
+    neither = Dot("neither <b>", 8.0, 400.0, "plain", filled=False)
+    svg = str(scatter([fast, small, neither], "t"))
+    assert re.findall(r'<circle class="([a-z ]+)"', svg) == ["dot good", "dot plain", "ring plain"]
+    xs, ys = numbers(svg, "circle", "cx"), numbers(svg, "circle", "cy")
+    assert xs[0] < xs[1] == xs[2]
+    assert ys[1] > ys[0] == ys[2]
+    assert re.findall(r'<text class="label"[^>]*>([^<]*)<', svg) == ["fast", "small"]
+    assert all(0 <= x <= WIDTH for x in xs)
+
+
+def test_a_logarithmic_axis_puts_the_geometric_mean_in_the_middle():
+    svg = str(scatter([Dot(str(x), x, 10.0, "plain", filled=False) for x in (1.0, 10.0, 100.0)], "t"))
+    left, middle, right = numbers(svg, "circle", "cx")
+    assert middle - left == pytest.approx(right - middle, abs=0.2)
+
+
+@pytest.mark.parametrize("dots", [[], [Dot("one", 1.0, 1.0, "good", filled=True)]])
+def test_a_front_of_one_is_not_drawn(dots: list[Dot]):
+    assert scatter(dots, "t") == ""
+
+
+def test_no_memory_at_all_has_a_place_too():
+    svg = str(scatter([Dot("none", 1.0, 0.0, "plain", filled=True), Dot("some", 2.0, 50.0, "plain", filled=True)], "t"))
+    assert all(math.isfinite(y) for y in numbers(svg, "circle", "cy"))

@@ -166,6 +166,23 @@ def test_errors_on_captured_samples_are_marked_as_such():
     assert f"{NUMERICS['output']} (captured samples)" in Page(render(result(candidates=[one]), {})).text
 
 
+LAYER = {
+    "node": "linear_1", "source": "din.py:41", "inputs": 512, "outputs": 64, "rows": 256, "precision": "int8",
+    "tried": "int8", "error": 2e-3, "share_of_allowed": 0.2, "float32_ms": 1.5, "tried_ms": 0.25, "reason": "it gains",
+}  # fmt: skip
+
+
+def test_each_layer_is_told_with_its_precision_and_why():
+    kept = {**LAYER, "node": "linear_2", "source": None, "precision": "float32", "error": None, "reason": "it loses"}
+    plan = {"candidates": ["aot_inductor + int8"], "layers": [LAYER, kept], "share_of_allowed": 0.25, "samples": 768}
+    text = Page(render(result(layer_plans=[plan]), {})).text
+    assert "int8 in 1 of 2 linear layers of aot_inductor + int8: together they take 25% of the error" in text
+    assert "din.py:41 512 to 64 int8 1.50 ms 0.250 ms 2.0e-03 it gains" in text
+    assert "linear_2 512 to 64 float32 1.50 ms 0.250 ms it loses" in text
+    none = {**plan, "candidates": [], "layers": [kept]}
+    assert "None of 1 linear layers goes to int8." in Page(render(result(layer_plans=[none]), {})).text
+
+
 def test_a_note_that_is_told_twice_is_shown_once_and_no_note_makes_no_block():
     twice = result(notes=["stopped after 7 of 18 sets"])
     section = render(twice, {}).partition("<h2>Notes</h2>")[2].partition("</section>")[0]
@@ -234,3 +251,18 @@ def test_every_engine_in_the_judgement_stands_with_its_figures_and_the_winners_o
     assert "openvino float32 6.56 ms 1.25× 99 % interval 1.20 to 1.30 it is the winner 2.0e-07" in section
     assert "1.10× 99 % interval 1.20 to 1.30 1.47× 99 % interval 1.40 to 1.54" in section
     assert "Every engine in the judgement" not in Page(render(result(judged_peers=[second]), {})).text
+
+
+def test_the_front_is_drawn_and_what_is_dominated_is_said_to_be():
+    point = {"judged": True, "peak_memory_bytes": 200 << 20, "error": 4e-7}
+    front = [
+        {"candidate": "rewritten", "latency_ms": 5.0, "speedup": 1.6, **point},
+        {"candidate": "openvino", "latency_ms": 7.0, "speedup": 1.1, **point, "dominated_by": "rewritten"},
+    ]
+    front[1]["judged"] = False
+    html = render(result(front=front), {})
+    text = Page(html).text
+    assert "openvino 7.00 ms 1.10× (screening) 200.0 MiB 4.0e-07 dominated by rewritten" in text
+    assert "rewritten 5.00 ms 1.60× 200.0 MiB 4.0e-07 on the front" in text
+    assert html.count('class="ring plain"') == 1
+    assert "Time, memory and error" not in Page(render(result(front=front[:1]), {})).text

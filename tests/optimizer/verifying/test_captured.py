@@ -120,3 +120,55 @@ def test_answers_to_timed_inputs_are_held_against_the_captured_spread_and_others
 def test_few_samples_still_make_three_sets(reference: TorchReference, tmp_path: Path) -> None:
     found = verifier(reference, samples(SEEN[:5])).verify(child(Product()))
     assert found.passed and found.outputs[1].samples == 24
+
+
+LABELLED = Workload.model_validate(
+    {**WORKLOAD.model_dump(by_alias=True), "labels": {"label": "liked", "metric": "auc", "max_drop": 0.01}}
+)
+LIKED = (SEEN[:, 0] > 5.0).astype(float)
+
+
+class Score(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x[:, 0] * 1.0
+
+
+def backwards_near_five(x: torch.Tensor) -> torch.Tensor:
+    """Ranks what serving sees, and nothing else, the other way round."""
+    return torch.where((x[:, 0] - 5.0).abs() < 0.01, 10.0 - x[:, 0], x[:, 0])
+
+
+@pytest.fixture(scope="module")
+def scores(tmp_path_factory: pytest.TempPathFactory) -> TorchReference:
+    path = tmp_path_factory.mktemp("labelled") / "model.pt2"
+    batch = torch.export.Dim("batch", min=1, max=16)
+    torch.export.save(torch.export.export(Score(), (torch.zeros(8, 4),), dynamic_shapes=({0: batch},)), path)
+    return TorchReference(path)
+
+
+def labelled(scores: TorchReference, labels: np.ndarray | None = LIKED) -> Verifier:
+    policy, rng = Policy(), np.random.default_rng(0)
+    of = Samples(LABELLED, [SEEN], True, [True], labels)
+    made = Verifier(LABELLED, policy, rng, LocalChild(scores), samples=of)  # type: ignore[arg-type]
+    made.prepare(LocalChild(TorchContender(Score())))  # type: ignore[arg-type]
+    return made
+
+
+def test_the_task_metric_is_told_of_every_candidate(scores: TorchReference) -> None:
+    found = labelled(scores).verify(child(Score()), "float32")
+    assert found.passed and found.task_metric is not None
+    assert (found.task_metric.baseline, found.task_metric.candidate, found.task_metric.samples) == (1.0, 1.0, 40)
+
+
+def test_a_lower_precision_that_ranks_worse_is_refused_with_the_metric(scores: TorchReference) -> None:
+    judge = labelled(scores)
+    judge._captured = None  # else its error on the samples would refuse it as well
+    found = judge.verify(child(backwards_near_five), "int8")
+    assert not found.passed and found.task_metric is not None and not found.task_metric.passed
+    assert found.reason is not None and found.reason.startswith("auc goes from 1.00000 to 0.00000 over 40 labels")
+
+
+def test_without_labels_in_the_file_the_metric_is_left_out_with_the_reason(scores: TorchReference) -> None:
+    judge = labelled(scores, None)
+    assert judge.no_task_metric == "auc is not computed: samples.safetensors holds no tensor 'liked'."
+    assert judge.verify(child(Score()), "int8").task_metric is None

@@ -101,6 +101,12 @@ def test_max_error_tightens_float32_but_never_below_the_baseline_itself() -> Non
     assert rule.allowed(5e-4) == pytest.approx(5e-4)
 
 
+def test_int8_has_a_bound_of_its_own_and_float32_none() -> None:
+    assert rule_for("int8", 3.0, None).allowed(1e-6) == pytest.approx(1e-2)
+    assert rule_for("int8", 3.0, 1e-3).allowed(1e-6) == pytest.approx(1e-3)
+    assert rule_for("float32", 3.0, None).allowed(1e-6) == pytest.approx(1.3e-5)
+
+
 def test_bfloat16_has_a_bound_of_its_own() -> None:
     assert rule_for("bfloat16", 3.0, None).allowed(1e-6) == pytest.approx(2e-2)
     assert rule_for("bfloat16", 3.0, 1e-3).allowed(1e-6) == pytest.approx(1e-3)

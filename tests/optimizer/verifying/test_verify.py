@@ -125,7 +125,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "batch baked in": (lambda: batch_baked_in, "has shape [32, 1] where the original answers [1, 1]"),
     "precision lowered unasked": (lambda: bfloat16_inside, "an error of this size is what bfloat16 arithmetic makes"),
     "work deferred past the timer": (lambda: Delayed(FIRST_MODEL), "it answers zeros"),
-    "outputs rewritten by the next call": (lambda: SharedBuffer(FIRST_MODEL), "it changed once the next call had run"),
+    "outputs rewritten by the next call": (lambda: SharedBuffer(FIRST_MODEL), "it changed once later calls had run"),
     "input mutated": (lambda: scribbling, "it changes its input dense in place; the original does not"),
     "off-by-one gather": (lambda: changed(shift=1), "output 0: error"),
     "NaN at masked rows": (lambda: masked_nan, "is NaN at"),
@@ -196,6 +196,16 @@ def test_a_lower_precision_passes_only_under_its_own_bound(verifier: Verifier) -
     allowed = verifier.verify(candidate, "bfloat16")
     assert allowed.passed, allowed.reason
     assert all(row.allowed == pytest.approx(2e-2) for row in allowed.outputs)
+
+
+def test_values_that_a_lower_precision_holds_as_one_are_not_judged_in_it(verifier: Verifier) -> None:
+    candidate = LocalChild(TorchContender(Ranker().eval()))
+    judged = {
+        precision: {probe.name: probe.judged for probe in verifier.verify(candidate, precision).probes}
+        for precision in ("float32", "bfloat16")
+    }
+    assert judged["float32"]["nearly equal values"] and not judged["bfloat16"]["nearly equal values"]
+    assert judged["bfloat16"]["large values"]
 
 
 def test_max_error_is_the_bound_of_a_lower_precision(reference: TorchReference) -> None:

@@ -72,7 +72,7 @@ def test_a_policy_is_told_field_by_field(schema: str) -> None:
     policy = DOCUMENT["components"]["schemas"][schema]["properties"]["policy"]
     assert set(policy["properties"]) == set(Policy.model_fields)
     assert policy["properties"]["budget_s"]["default"] == 480.0
-    assert policy["properties"]["precisions"]["items"]["enum"] == ["float32", "bfloat16"]
+    assert policy["properties"]["precisions"]["items"]["enum"] == ["float32", "bfloat16", "int8"]
 
 
 def test_the_parts_of_a_schema_stand_where_they_are_named() -> None:

@@ -61,13 +61,13 @@ def posted(precisions: tuple[str, ...] = ("float32", "bfloat16"), **typed: str) 
 
 def test_a_workload_that_names_no_precision_allows_all_of_them() -> None:
     form = WorkloadForm.filled({**DOCUMENT, "precisions": None})
-    assert form.precisions == [("float32", True), ("bfloat16", True)]
+    assert form.precisions == [("float32", True), ("bfloat16", True), ("int8", True)]
 
 
 def test_it_is_filled_from_the_document() -> None:
     form = WorkloadForm.filled(DOCUMENT)
     assert {name: value for name, value in form.typed.items() if not name.startswith("precisions")} == FILLED
-    assert form.precisions == [("float32", True), ("bfloat16", True)]
+    assert form.precisions == [("float32", True), ("bfloat16", True), ("int8", False)]
     assert [(row.name, row.dtype, row.shape) for row in form.inputs] == [
         ("dense", "float32", "batch, 13"),
         ("ids", "int64", "batch, 2"),

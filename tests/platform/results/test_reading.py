@@ -145,6 +145,10 @@ def test_only_measured_steps_are_drawn():
         ({"pass": "fuse_attention", "options": {}}, "pass fuse_attention"),
         ({"backend": "aot_inductor", "options": {"freezing": True}}, "backend aot_inductor (freezing=True)"),
         ({"precision": "bfloat16", "keep_float32": {"last_linears": 1}}, "precision bfloat16 (last_linears=1)"),
+        (
+            {"precision": "int8", "keep_float32": {"layers": [{"inputs": 8, "outputs": 16, "nth": [2]}]}},
+            "precision int8 (layers=8 to 16 (2))",
+        ),
         ({"passes": ["remove_noops", "hoist_constants"]}, "passes remove_noops, hoist_constants"),
         ({"runtime": {"threads": 2}}, "runtime threads=2"),
         ({"runtime": {}}, "runtime default settings"),

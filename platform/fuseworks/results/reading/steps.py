@@ -8,7 +8,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from optimizer.spec import Step, dump_step
+from optimizer.spec import LayerShape, Step, dump_step
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,8 @@ def step_words(step: Step | Mapping[str, Any]) -> StepWords:
     document = step if isinstance(step, Mapping) else dump_step(step)
     for kind in ("pass", "precision", "backend"):
         if kind in document:
-            options = document.get("options") or document.get("keep_float32") or {}
+            rest = {"rest": document["rest"]} if "rest" in document else {}
+            options = {**(document.get("options") or document.get("keep_float32") or {}), **rest}
             return StepWords(kind, str(document[kind]), _listed(options))
     if "passes" in document:
         return StepWords("passes", ", ".join(map(str, document["passes"])), "")
@@ -39,4 +40,9 @@ def step_words(step: Step | Mapping[str, Any]) -> StepWords:
 
 
 def _listed(options: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key}={value}" for key, value in options.items())
+    return ", ".join(f"{key}={_value(key, value)}" for key, value in options.items())
+
+
+def _value(key: str, value: Any) -> str:
+    """Of layers, the shapes of their weights and which of their like: `512 to 64 (0, 2)`."""
+    return "; ".join(str(LayerShape.model_validate(one)) for one in value) if key == "layers" else str(value)

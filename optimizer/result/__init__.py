@@ -1,0 +1,65 @@
+"""What a run answers: one document for the command line, the API and the pages; and the events while it works.
+
+A contract: whoever reads a result imports from here, never from the modules below.
+"""
+
+from optimizer.profiling.document import GraphNode, Operation, Profile
+from optimizer.result.base import ComparedAs, EvaluationStatus, Model, Problem, RunStatus, Stage, Verdict
+from optimizer.result.comparison import (
+    AblationRow,
+    BestPeer,
+    Comparison,
+    FirstComparison,
+    FrontPoint,
+    Interval,
+    JudgedPeer,
+    LimitCheck,
+)
+from optimizer.result.document import SCHEMA_VERSION, Result
+from optimizer.result.evaluation import Candidate, Evaluation, Performance, Rewrite, Site
+from optimizer.result.event import Event
+from optimizer.result.inspection import Artifact, Conditions, Finding, Inspection
+from optimizer.result.layer import LayerPlan, LayerPrecision
+from optimizer.result.task_metric import TaskMetric
+from optimizer.result.verification import ColumnNumerics, Convergence, OutputNumerics, Probe, Verification
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "AblationRow",
+    "Artifact",
+    "BestPeer",
+    "Candidate",
+    "ColumnNumerics",
+    "ComparedAs",
+    "Comparison",
+    "Conditions",
+    "Convergence",
+    "Evaluation",
+    "EvaluationStatus",
+    "Event",
+    "Finding",
+    "FirstComparison",
+    "FrontPoint",
+    "GraphNode",
+    "Inspection",
+    "Interval",
+    "JudgedPeer",
+    "LayerPlan",
+    "LayerPrecision",
+    "LimitCheck",
+    "Model",
+    "Operation",
+    "OutputNumerics",
+    "Performance",
+    "Probe",
+    "Problem",
+    "Profile",
+    "Result",
+    "Rewrite",
+    "RunStatus",
+    "Site",
+    "Stage",
+    "TaskMetric",
+    "Verdict",
+    "Verification",
+]

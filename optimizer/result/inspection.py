@@ -1,0 +1,47 @@
+"""What is in an upload, what a diagnosis found in it, and under which conditions anything was measured."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from optimizer.result.base import Model
+
+
+class Conditions(Model):
+    """What must be equal for two results to be compared; `fingerprint` is the digest of `fixed`."""
+
+    fixed: dict[str, Any] = Field(description="device, isa, cores, library versions, threads, settings")
+    observed: dict[str, Any] = Field(default_factory=dict, description="load, clocks, noise")
+    fingerprint: str
+
+
+class Finding(Model):
+    rule: str
+    severity: Literal["high", "medium", "low", "info"]
+    title: str
+    evidence: dict[str, Any] = Field(default_factory=dict)
+    remedy: str = ""
+
+
+class Inspection(Model):
+    """What is in the upload."""
+
+    format: Literal["pt2", "py", "zip", "onnx"]
+    sha256: str
+    size_bytes: int
+    parameters: int
+    parameter_bytes: int
+    operations: dict[str, int] = Field(default_factory=dict)
+    outputs: list[dict[str, Any]] = Field(default_factory=list)
+    dynamic: list[str] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)
+    id_rows: dict[str, list[int | None]] = Field(default_factory=dict, description="rows that each column indexes")
+
+
+class Artifact(Model):
+    name: str
+    path: str
+    size_bytes: int
+    sha256: str
