@@ -63,8 +63,8 @@ def load(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) ->
     """Puts a contender into `session.state["contender"]`, and what it was loaded of beside it, for its profile.
 
     {backend, options, precision, artifact, model, upload?, upload_format?, weights?, seed?, format, workload, threads,
-    target, promised?, denormals?} → {load_s, inference_precision, threads, libraries, rss_bytes_after_import}. `promised`: the
-    inputs on which the artifact relies to repeat over the batch; then it is a pair (`pairs.py`).
+    target, promised?, denormals?} → {load_s, inference_precision, threads, libraries, rss_bytes_after_import}.
+    `promised`: the inputs on which the artifact relies to repeat over the batch; then it is a pair (`pairs.py`).
     """
     backend, options, context = _understood(session, request)
     _make_ready(backend, context, request, compiles=backend.name in COMPILED_AT_CALL)

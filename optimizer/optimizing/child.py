@@ -22,8 +22,8 @@ Answer = tuple[dict[str, Any], list[np.ndarray]]
 
 
 def rewrite(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
-    """{model, format: pt2|onnx|step, passes: [{pass, options}] | null, workload?} → {rewrites, promised}; file `rewritten.*`
-    if any applied. `promised`: the inputs that must repeat over the batch for it to be right, by name."""
+    """{model, format: pt2|onnx|step, passes: [{pass, options}] | null, workload?} → {rewrites, promised}; and the file
+    `rewritten.*` if any applied. `promised`: the inputs that must repeat over the batch for it to be right, by name."""
     passes = request.get("passes")
     promised: list[str] = []
     if request["format"] == "onnx":

@@ -118,7 +118,7 @@ python -m venv venv && venv/bin/pip install -r requirements.txt
 venv/bin/python train_step.py --self-test
 ```
 
-It trains on a few saved batches and compares the losses with those that were measured (`--eager` does without compiling).
+It trains on a few saved batches and compares the losses with the measured ones (`--eager` does without compiling).
 
 ## Train with it
 
