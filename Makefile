@@ -1,7 +1,7 @@
 # Fuseworks. `make` alone lists what there is.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test frontend messages openapi demo run test test-slow test-hostile check format doctor bench bench-quick calibrate lock clean
+.PHONY: help setup setup-test frontend messages openapi demo run test test-slow test-hostile check format doctor bench bench-quick calibrate aot aot-check lock clean
 
 PY := .venv/bin/python
 SETUP := chosen=$$(scripts/find_python.sh) && "$$chosen" scripts/set_up.py
@@ -84,6 +84,12 @@ bench-quick: setup ## Measure four ranking models beside the best engine of each
 calibrate: setup ## Record identical processes and count wrong verdicts (half an hour; goes on where it was cut)
 	@$(PY) -m benchmarks.calibration record
 	@$(PY) -m benchmarks.calibration analyse
+
+aot: setup ## Compile the kernels for GPUs that are not here, and write kernels/aot/report.md anew (ALL=1: what did not change, too)
+	@$(PY) -m kernels.aot report $(if $(filter 1,$(ALL)),--all)
+
+aot-check: setup ## Fail where a kernel became worse than kernels/aot/report.json says (CHANGED=1: look at changed ones only)
+	@$(PY) -m kernels.aot check $(if $(filter 1,$(CHANGED)),--changed)
 
 lock: setup-test ## Resolve the bounds of pyproject.toml anew into requirements.lock (UPGRADE=1: newest versions)
 	@$(PY) scripts/lock.py $$(command -v uv || echo .venv/bin/uv)

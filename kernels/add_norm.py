@@ -21,7 +21,8 @@ import torch
 from torch import Tensor
 
 from kernels import norms, rows
-from kernels.spec import Cost, Kernel, Sample, jit
+from kernels.inputs import meta
+from kernels.spec import Configuration, Cost, Kernel, Launch, Sample
 
 
 class AddNorm(Kernel):
@@ -32,7 +33,7 @@ class AddNorm(Kernel):
     """
 
     tolerances = rows.TOLERANCES
-    passes = ("fuse_add_norm",)
+    breadth = 3
     triton: ClassVar[Callable[..., None]]
     parameters: ClassVar[tuple[str, ...]]
     centres: ClassVar[bool]
@@ -43,29 +44,20 @@ class AddNorm(Kernel):
     def unit_and_scale(self, total: Tensor, eps: float) -> tuple[Tensor, Tensor]:
         """The row before weight and bias, and what it was multiplied with. For the gradient: plain torch."""
 
-    def launch_into(self, outputs: Sequence[Tensor], *args: Any) -> None:
+    def configurations(self, *args: Any) -> tuple[Configuration, ...]:
+        return rows.configurations(args[0].shape[-1])
+
+    def launches(self, outputs: Sequence[Tensor], configuration: Configuration, *args: Any) -> list[Launch]:
         x, residual, *parameters, eps = args
         n_rows, width = rows.rows_of(x)
-        if not n_rows:
-            return
-        tile = rows.tile(width)
         x, residual = x.contiguous(), residual.contiguous()
-        jit(self.triton)[(-(-n_rows // tile.rows),)](
-            x,
-            residual,
-            *(x if p is None else p.contiguous() for p in parameters),
-            *outputs,
-            n_rows,
-            width,
-            eps,
-            **{f"HAS_{n.upper()}": p is not None for n, p in zip(self.parameters, parameters, strict=True)},
-            ROWS=tile.rows,
-            COLUMNS=tile.columns,
-            WHOLE=tile.whole,
-            num_warps=tile.warps,
+        given = [x if p is None else p.contiguous() for p in parameters]
+        has = {f"HAS_{n.upper()}": p is not None for n, p in zip(self.parameters, parameters, strict=True)}
+        return rows.launches(
+            self.triton, (x, residual, *given, *outputs, n_rows, width, eps), n_rows, width, configuration, **has
         )
 
-    def fake(self, *args: Any) -> tuple[Tensor, Tensor]:
+    def fake(self, *args: Any) -> tuple[Tensor, ...]:
         x = args[0]
         normed, total = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for _ in range(2))
         return normed, total
@@ -102,7 +94,11 @@ class AddNorm(Kernel):
     def edges(self, dtype: torch.dtype) -> list[Sample]:
         return norms.edges(dtype, parameters=len(self.parameters), eps=self.usual_eps)
 
-    def supports(self, *args: Any) -> str | None:
+    def typical(self, dtype: torch.dtype) -> Sample:
+        x, parameter = meta(8192, 4096, dtype=dtype), meta(4096, dtype=dtype)
+        return Sample("8192x4096", (x, x, *[parameter] * len(self.parameters), self.usual_eps))
+
+    def check(self, *args: Any) -> str | None:
         x, residual, *parameters, _ = args
         return rows.why_not(x, residual, dict(zip(self.parameters, parameters, strict=True)))
 

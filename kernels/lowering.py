@@ -21,7 +21,7 @@ def lower_to_reference(exported: ExportedProgram) -> ExportedProgram:
     """
     if not any(is_fused(node) for module in _modules(exported) for node in module.graph.nodes):
         return exported
-    table = {kernel.op: kernel.reference for kernel in KERNELS}
+    table = {kernel.op: kernel.run_reference if kernel.mutates else kernel.reference for kernel in KERNELS}
     return exported.run_decompositions(table)
 
 

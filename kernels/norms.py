@@ -1,4 +1,4 @@
-"""How residual add + norm looks in an undecomposed graph, in the usual spellings; and the inputs that try such kernels.
+"""How a norm, with a residual add before it or not, looks in an undecomposed graph; and inputs that try such kernels.
 
 Only recognises: whether the nodes have other users or share memory with an in-place write is the pass's business.
 RMSNorm: `aten.rms_norm`, or x * rsqrt(mean(x ** 2) + eps) with its respellings. LayerNorm: `aten.layer_norm`, or
@@ -15,10 +15,14 @@ import torch
 from torch.fx import Node
 
 from kernels import rows
+from kernels.patterns import CASTS, arguments
+from kernels.patterns import only_user as _only_user
+from kernels.patterns import value as _val
 from kernels.spec import Match, Mismatch, Sample, same_shape, same_size
 
 aten = torch.ops.aten
-CASTS = {aten.to.dtype, aten.to.dtype_layout, aten._to_copy.default, aten.type_as.default}
+RMS_SPELLINGS = ("aten.rms_norm", "x * rsqrt(mean(x ** 2) + eps), with its respellings")
+LAYER_SPELLINGS = ("aten.layer_norm", "(x - mean) * rsqrt(mean((x - mean) ** 2) + eps), with its respellings")
 
 
 @dataclass
@@ -31,7 +35,18 @@ class _Chain:
     bias: Node | None = None
 
 
-def match_add_rms_norm(anchor: Node) -> Match | Mismatch | None:
+@dataclass(frozen=True)
+class Norm:
+    """A whole norm: what it norms, the node that holds the result, what lies between, and its parameters."""
+
+    source: Node
+    normed: Node
+    inside: tuple[Node, ...]
+    parameters: tuple[Node | None, ...]
+    eps: float
+
+
+def find_rms_norm(anchor: Node) -> Norm | Mismatch | None:
     """The anchor is the `rms_norm` node, or the mean of the squares of a hand-written one."""
     if anchor.target is aten.rms_norm.default:
         given = arguments(anchor)
@@ -40,7 +55,7 @@ def match_add_rms_norm(anchor: Node) -> Match | Mismatch | None:
         eps = given["eps"]
         if eps is None:
             eps = torch.finfo(_val(given["input"]).dtype).eps
-        return _with_add(given["input"], [], anchor, (given["weight"],), eps)
+        return Norm(given["input"], anchor, (), (given["weight"],), float(eps))
     source = _squared(_mean_over_last(anchor))
     if source is None or _centred(source) is not None:
         return None
@@ -54,13 +69,13 @@ def match_add_rms_norm(anchor: Node) -> Match | Mismatch | None:
     return _finish(source, chain, eps, bias=False)
 
 
-def match_add_layer_norm(anchor: Node) -> Match | Mismatch | None:
+def find_layer_norm(anchor: Node) -> Norm | Mismatch | None:
     """The anchor is the `layer_norm` node, or the variance of a hand-written one."""
     if anchor.target is aten.layer_norm.default:
         given = arguments(anchor)
         if len(given["normalized_shape"]) != 1:
             return Mismatch("the norm runs over more than the last dimension", anchor)
-        return _with_add(given["input"], [], anchor, (given["weight"], given["bias"]), given["eps"])
+        return Norm(given["input"], anchor, (), (given["weight"], given["bias"]), float(given["eps"]))
     centred = _squared(_mean_over_last(anchor))
     swallowed = [anchor]
     if centred is not None:
@@ -163,10 +178,15 @@ def _scaled_by_inverse_root(moment: Node, source: Node) -> tuple[_Chain, float] 
             root, product = product, _only_user(product)
     if product is None:
         return Mismatch("the root of the mean of squares has other users", root)
+    # T5 squares the row in float32 and scales the row as it was: the product is float32 all the same
+    scaled = {source, source.args[0]} if source.target in CASTS else {source}
     if divides:
-        fits = product.target is aten.div.Tensor and product.args == (source, root)
+        fits = product.target is aten.div.Tensor and product.args[0] in scaled and product.args[1] is root
     else:
-        fits = product.target is aten.mul.Tensor and set(product.args) == {source, root}
+        left, right = product.args[:2] if product.target is aten.mul.Tensor else (None, None)
+        fits = (left is root and right in scaled) or (right is root and left in scaled)
+    if fits and _val(product).dtype != _val(source).dtype:
+        fits = False
     return (_Chain(product, inside), eps) if fits else None
 
 
@@ -178,7 +198,7 @@ def _shift(node: Node | None, moment: Node) -> float | None:
     return float(other) if isinstance(other, (int, float)) and not isinstance(other, bool) else None
 
 
-def _finish(source: Node, chain: _Chain, eps: float, bias: bool) -> Match | Mismatch:
+def _finish(source: Node, chain: _Chain, eps: float, bias: bool) -> Norm | Mismatch:
     """Takes casts, weight and bias behind the norm along, as far as the dtype comes back to the sum's."""
     total = source
     if source.target in CASTS:
@@ -210,7 +230,7 @@ def _finish(source: Node, chain: _Chain, eps: float, bias: bool) -> Match | Mism
     if best is None:
         return Mismatch(f"the normed value is {_val(chain.end).dtype} and never comes back to {dtype}", chain.end)
     parameters = (best.weight, best.bias) if bias else (best.weight,)
-    return _with_add(total, best.inside, best.end, parameters, eps)
+    return Norm(total, best.end, tuple(n for n in best.inside if n is not best.end), parameters, eps)
 
 
 def _parameter(node: Node, chain: Node) -> Node | None:
@@ -224,81 +244,79 @@ def _parameter(node: Node, chain: Node) -> Node | None:
     return other if value.dim() == 1 and same_size(value.shape[0], _val(chain).shape[-1]) else None
 
 
-def _with_add(
-    total: Node, inside: list[Node], normed: Node, parameters: tuple[Node | None, ...], eps: float
-) -> Match | Mismatch:
+def with_add(norm: Norm | Mismatch | None) -> Match | Mismatch | None:
+    """The norm and the residual add that feeds it, as one operation with two outputs."""
+    if norm is None or isinstance(norm, Mismatch):
+        return norm
+    total = norm.source
     if total.op != "call_function" or total.target is not aten.add.Tensor:
-        return Mismatch("no residual add feeds this norm", normed)
+        return Mismatch("no residual add feeds this norm", norm.normed)
     if total.kwargs.get("alpha", 1) != 1:
         return Mismatch("the add scales its second operand", total)
     x, residual = total.args[0], total.args[1]
     if not (isinstance(x, Node) and isinstance(residual, Node)):
         return Mismatch("the add before the norm adds a number, not a residual", total)
-    fault = rows.why_not(
-        _val(x),
-        _val(residual),
-        {name: None if p is None else _val(p) for name, p in zip(("weight", "bias"), parameters, strict=False)},
-    )
-    if fault is None and _val(normed).dtype != _val(total).dtype:
-        fault = f"the normed value is {_val(normed).dtype}, the sum {_val(total).dtype}"
-    if fault is None and not same_shape(_val(normed), _val(total)):
-        fault = "the normed value and the sum have different shapes"
+    fault = rows.why_not(_val(x), _val(residual), _named(norm)) or _differs(norm)
     if fault is not None:
         return Mismatch(fault, total)
-    return Match(args=(x, residual, *parameters, float(eps)), outputs=(normed, total), inside=tuple(inside))
+    return Match(args=(x, residual, *norm.parameters, norm.eps), outputs=(norm.normed, total), inside=norm.inside)
 
 
-# ---- nodes -------------------------------------------------------------------------------------------------------
+def alone(norm: Norm | Mismatch | None) -> Match | Mismatch | None:
+    """The norm as an operation of its own."""
+    if norm is None or isinstance(norm, Mismatch):
+        return norm
+    fault = rows.why_not_row(_val(norm.source), _named(norm)) or _differs(norm)
+    if fault is not None:
+        return Mismatch(fault, norm.normed)
+    return Match(args=(norm.source, *norm.parameters, norm.eps), outputs=(norm.normed,), inside=norm.inside)
 
 
-def arguments(node: Node) -> dict[str, Any]:
-    """All arguments of a call by their schema's names, defaults filled in."""
-    assert isinstance(node.target, torch._ops.OpOverload)
-    found: dict[str, Any] = {}
-    for index, argument in enumerate(node.target._schema.arguments):
-        given = node.args[index] if index < len(node.args) else node.kwargs.get(argument.name, argument.default_value)
-        found[argument.name] = given
-    return found
+def _named(norm: Norm) -> dict[str, torch.Tensor | None]:
+    named = zip(("weight", "bias"), norm.parameters, strict=False)
+    return {name: None if p is None else _val(p) for name, p in named}
 
 
-def _only_user(node: Node) -> Node | None:
-    return next(iter(node.users)) if len(node.users) == 1 else None
-
-
-def _val(node: Node) -> torch.Tensor:
-    value = node.meta["val"]
-    assert isinstance(value, torch.Tensor), node
-    return value
+def _differs(norm: Norm) -> str | None:
+    before, after = _val(norm.source), _val(norm.normed)
+    if after.dtype != before.dtype:
+        return f"the normed value is {after.dtype}, what it norms {before.dtype}"
+    return None if same_shape(after, before) else "the normed value and what it norms have different shapes"
 
 
 # ---- inputs that the kernels are tried on ----------------------------------------------------------------------------
 
 
-def samples(dtype: torch.dtype, parameters: int, eps: float) -> list[Sample]:
+def samples(dtype: torch.dtype, parameters: int, eps: float, inputs: int = 2) -> list[Sample]:
     """Every shape of `rows.SHAPES`, with and without the parameters."""
     found = []
     for index, shape in enumerate(rows.SHAPES):
         draw = torch.Generator().manual_seed(index)
-        x, residual = (torch.randn(shape, generator=draw).to(dtype) for _ in range(2))
+        tensors = [torch.randn(shape, generator=draw).to(dtype) for _ in range(inputs)]
         given = [torch.randn(shape[-1], generator=draw).to(dtype) for _ in range(parameters)]
         name = "x".join(map(str, shape))
-        found.append(Sample(name, (x, residual, *given, eps)))
-        found.append(Sample(f"{name} without parameters", (x, residual, *[None] * parameters, eps)))
+        found.append(Sample(name, (*tensors, *given, eps)))
+        found.append(Sample(f"{name} without parameters", (*tensors, *[None] * parameters, eps)))
     return found
 
 
-def edges(dtype: torch.dtype, parameters: int, eps: float) -> list[Sample]:
+def edges(dtype: torch.dtype, parameters: int, eps: float, inputs: int = 2) -> list[Sample]:
     draw = torch.Generator().manual_seed(99)
     x = torch.randn(4, 100, generator=draw).to(dtype)
     given = [torch.randn(100, generator=draw).to(dtype) for _ in range(parameters)]
     wide = torch.randn(2, 9001, generator=draw).to(dtype)
+    none = [None] * parameters
+
+    def sample(name: str, tensors: tuple[torch.Tensor, torch.Tensor], vectors: list[Any], epsilon: float) -> Sample:
+        return Sample(name, (*tensors[:inputs], *vectors, epsilon))
+
     return [
-        Sample("zeros", (torch.zeros_like(x), torch.zeros_like(x), *given, eps)),
-        Sample("cancelling", (x, -x, *given, eps)),
-        Sample("large", (x * 100, x * 20, *given, eps)),
-        Sample("constant rows far from zero", (torch.full_like(x, 96), torch.full_like(x, 32), *given, eps)),
-        Sample("strong epsilon", (x, x, *given, 10.0)),
-        Sample("wider than a tile", (wide, wide.flip(0), *[None] * parameters, eps)),
-        Sample("transposed", (x.T, x.T.clone(), *[None] * parameters, eps)),
-        Sample("no rows", (x[:0], x[:0], *given, eps)),
+        sample("zeros", (torch.zeros_like(x), torch.zeros_like(x)), given, eps),
+        sample("cancelling", (x, -x), given, eps),
+        sample("large", (x * 100, x * 20), given, eps),
+        sample("constant rows far from zero", (torch.full_like(x, 96), torch.full_like(x, 32)), given, eps),
+        sample("strong epsilon", (x, x), given, 10.0),
+        sample("wider than a tile", (wide, wide.flip(0)), none, eps),
+        sample("transposed", (x.T, x.T.clone()), none, eps),
+        sample("no rows", (x[:0], x[:0]), given, eps),
     ]

@@ -10,15 +10,16 @@ from __future__ import annotations
 import functools
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.fx import Node
 
-from kernels import KERNELS
+from kernels import KERNELS, patterns
+from kernels.patterns import Found, Pattern
 
 NAMESPACE = "fuseworks"
 
@@ -48,6 +49,40 @@ class Cost:
 
 
 @dataclass(frozen=True)
+class Configuration:
+    """One choice of a Triton function's tunable constants and launch options."""
+
+    constants: Mapping[str, int]
+    num_warps: int = 4
+    num_stages: int = 2
+
+    def __getitem__(self, name: str) -> int:
+        return self.constants[name]
+
+    @property
+    def name(self) -> str:
+        sizes = [f"{name}={value}" for name, value in self.constants.items()]
+        return " ".join([*sizes, f"warps={self.num_warps}", f"stages={self.num_stages}"])
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One start of a Triton function. `args` are tensors (pointers) and numbers, in the order of the function's first
+    parameters; `constants` are all others, by name. On meta tensors it tells all that compiling needs."""
+
+    function: Callable[..., None]
+    grid: tuple[int, ...]
+    args: tuple[Any, ...]
+    constants: Mapping[str, Any]
+    num_warps: int = 4
+    num_stages: int = 2
+
+    def run(self) -> None:
+        options = {"num_warps": self.num_warps, "num_stages": self.num_stages}
+        jit(self.function)[self.grid](*self.args, **self.constants, **options)
+
+
+@dataclass(frozen=True)
 class Match:
     """A piece of a graph that equals one call of the operation.
 
@@ -71,51 +106,153 @@ class Mismatch:
 class Kernel(ABC):
     """Base of a fused operation. The subclass's module docstring holds the formula and its sources."""
 
-    name: str
-    schema: str
+    name: ClassVar[str]
+    schema: ClassVar[str]
     """Signature without the name, as `torch.library` writes it: `(Tensor x, float eps) -> Tensor`."""
-    tolerances: dict[torch.dtype, Tolerance]
-    passes: tuple[str, ...] = ()
-    """The passes that put this operation into a graph by `match`."""
+    tolerances: ClassVar[Mapping[torch.dtype, Tolerance]]
+    """Allowed error by the dtype of the inputs."""
+    integer_tolerance: ClassVar[int] = 0
+    """By how much an element of an integer output may differ: 1 where a value may be rounded either way."""
+    patterns: ClassVar[Mapping[str, Pattern]] = {}
+    """What `match` looks for, by the spelling's name; each is rooted at the node that the operation replaces."""
+    spellings: ClassVar[tuple[str, ...]] = ()
+    """Names of the spellings when `match` is written by hand."""
+    breadth: ClassVar[int] = 1
+    """How much of a graph a match takes away: larger ones are looked for first."""
+    differentiable: ClassVar[bool] = True
+    mutates: ClassVar[tuple[str, ...]] = ()
+    """Arguments that are written. Then there is no output: `reference` gives their new values, in this order, and
+    `launches` writes into the arguments."""
+    untrained: ClassVar[tuple[str, ...]] = ()
+    """Floating point arguments that get no gradient."""
+    capability: ClassVar[int] = 80
+    """Least compute capability on CUDA, as in `sm_80`."""
 
     @abstractmethod
-    def reference(self, *args: Any) -> Any:
+    def reference(self, *args: Any, **kwargs: Any) -> Any:
         """The formula in plain torch. Computes in float64 when the inputs are float64, else in float32."""
 
     @abstractmethod
-    def launch_into(self, outputs: Sequence[Tensor], *args: Any) -> None:
-        """Runs the Triton kernel on contiguous outputs that exist already."""
-
-    @abstractmethod
-    def fake(self, *args: Any) -> tuple[Tensor, ...]:
+    def fake(self, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
         """Empty outputs of the right shape, dtype and strides. Also allocates the real ones for `launch`."""
 
     @abstractmethod
-    def setup_context(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Saves what `backward` needs."""
+    def configurations(self, *args: Any, **kwargs: Any) -> tuple[Configuration, ...]:
+        """What tuning may choose from for these arguments; the first is the default."""
 
     @abstractmethod
-    def backward(self, ctx: Any, *grads: Tensor | None) -> Any:
-        """Gradients of all arguments, None for those that have none. Traceable: plain torch only."""
+    def launches(self, outputs: Sequence[Tensor], configuration: Configuration, *args: Any) -> list[Launch]:
+        """The Triton launches, in order, that fill contiguous outputs which exist already. None for empty outputs."""
 
     @abstractmethod
     def samples(self, dtype: torch.dtype) -> list[Sample]:
-        """Ordinary arguments, odd shapes among them. The same at every call."""
+        """Ordinary arguments, small, odd shapes among them. The same at every call."""
 
     @abstractmethod
     def edges(self, dtype: torch.dtype) -> list[Sample]:
-        """Arguments at which such kernels go wrong: zeros, huge values, constant rows."""
+        """Arguments at which such kernels go wrong: zeros, huge values, constant rows, nothing at all."""
 
     @abstractmethod
-    def supports(self, *args: Any) -> str | None:
+    def typical(self, dtype: torch.dtype) -> Sample:
+        """Arguments of a size met in production, on the meta device: for compiling ahead of time and for bounds."""
+
+    @abstractmethod
+    def check(self, *args: Any, **kwargs: Any) -> str | None:
         """None when the operation takes these (real or fake) tensors, else the reason why not."""
 
     @abstractmethod
-    def cost(self, *args: Any) -> Cost:
+    def cost(self, *args: Any, **kwargs: Any) -> Cost:
         """Least bytes and floating point operations of a call."""
+
+    # ---- what follows from the above; a kernel may know better -----------------------------------------------------
+
+    def supports(self, *args: Any, target: str | None = None) -> str | None:
+        """None when the operation takes these (real or fake) tensors on the target, else the reason why not."""
+        return self.check(*args) or (None if target is None else self.missing_on(target))
+
+    def missing_on(self, target: str) -> str | None:
+        """Why no Triton code runs there; a CPU has the reference."""
+        kind, _, arch = target.partition(":")
+        if kind == "cuda" and arch.removeprefix("sm_").isdigit():
+            found = int(arch.removeprefix("sm_"))
+            return None if found >= self.capability else f"needs sm_{self.capability}, the target is sm_{found}"
+        return None if kind in ("cpu", "cuda", "rocm") else f"there is no Triton for the target {target}"
+
+    def setup_context(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Saves what `backward` needs."""
+        ctx.save_for_backward(*[a for a in inputs if isinstance(a, Tensor)])
+        ctx.others = [None if isinstance(a, Tensor) else (a,) for a in inputs]
+
+    def backward(self, ctx: Any, *grads: Tensor | None) -> Any:
+        """Gradients of all arguments, None for those that have none. Traceable: plain torch only.
+
+        Computes the reference anew and differentiates that, which saves the inputs alone.
+        """
+        saved = iter(ctx.saved_tensors)
+        args = [next(saved) if other is None else other[0] for other in ctx.others]
+        wanted = [bool(w) and isinstance(a, Tensor) for w, a in zip(ctx.needs_input_grad, args, strict=True)]
+        with torch.enable_grad():
+            leaves = [a.detach().requires_grad_() if w else a for w, a in zip(wanted, args, strict=True)]
+            outputs = as_tuple(self.reference(*leaves))
+        pairs = [(o, g) for o, g in zip(outputs, grads, strict=True) if g is not None and o.requires_grad]
+        inputs = [leaf for w, leaf in zip(wanted, leaves, strict=True) if w]
+        if not pairs or not inputs:
+            return (None,) * len(args)
+        found = iter(torch.autograd.grad([o for o, _ in pairs], inputs, [g for _, g in pairs], allow_unused=True))
+        return tuple(next(found) if w else None for w in wanted)
 
     def match(self, anchor: Node) -> Match | Mismatch | None:
         """What this operation would replace, seen from `anchor`; None when the anchor is something else."""
+        for pattern in self.patterns.values():
+            found = patterns.find(pattern, anchor)
+            if found is None:
+                continue
+            args = self.arguments(found)
+            return Mismatch(args, anchor) if isinstance(args, str) else self.complete(args, (anchor,), found.inside)
+        return None
+
+    def arguments(self, found: Found) -> tuple[Any, ...] | str:
+        """The operation's arguments out of what a pattern captured, or why it is not this operation after all."""
+        raise NotImplementedError(f"{self.name} has patterns but does not say what they capture")
+
+    def complete(
+        self, args: tuple[Any, ...], outputs: tuple[Node | None, ...], inside: Sequence[Node]
+    ) -> Match | Mismatch:
+        """The match, once shapes and dtypes of arguments and outputs are found to fit."""
+        anchor = next(node for node in outputs if node is not None)
+        values = [a.meta["val"] if isinstance(a, Node) else a for a in args]
+        fault = self.check(*values)
+        if fault is not None:
+            return Mismatch(fault, anchor)
+        with next(v.fake_mode for v in values if isinstance(v, Tensor)):
+            promised = self.fake(*values)
+        for node, ours in zip(outputs, promised, strict=True):
+            if node is None:
+                continue
+            theirs = node.meta["val"]
+            if theirs.dtype != ours.dtype:
+                return Mismatch(f"the result is {theirs.dtype} in the graph, {ours.dtype} here", node)
+            if not same_shape(theirs, ours):
+                return Mismatch(f"the result is {tuple(theirs.shape)} in the graph, {tuple(ours.shape)} here", node)
+        return Match(args, outputs, tuple(n for n in inside if n not in outputs))
+
+    def launch_into(self, outputs: Sequence[Tensor], *args: Any, configuration: Configuration | None = None) -> None:
+        """Runs the Triton code on contiguous outputs that exist already."""
+        for launch in self.launches(outputs, configuration or self.configurations(*args)[0], *args):
+            launch.run()
+
+    def mutated(self, args: Sequence[Any]) -> list[Tensor]:
+        """The arguments that are written."""
+        names = [argument.name for argument in self.op._schema.arguments]
+        return [args[names.index(name)] for name in self.mutates]
+
+    def run_reference(self, *args: Any) -> Any:
+        """What the operation does without Triton: the reference, with outputs of their own or written in place."""
+        found = as_tuple(self.reference(*args))
+        if not self.mutates:
+            return _unpacked(tuple(_owned(out, args) for out in found))
+        for old, new in zip(self.mutated(args), found, strict=True):
+            old.copy_(new)
         return None
 
     def launch(self, *args: Any) -> tuple[Tensor, ...]:
@@ -134,13 +271,20 @@ class Kernel(ABC):
 
     def manifest(self) -> dict[str, Any]:
         """What a worker publishes about the kernel, for pages that show it without torch."""
+        dtypes = sorted(self.tolerances, key=str)
         return {
             "name": self.name,
             "operation": f"{NAMESPACE}::{self.name}",
             "schema": self.schema,
             "formula": self.formula,
-            "dtypes": sorted(str(dtype).removeprefix("torch.") for dtype in self.tolerances),
-            "passes": list(self.passes),
+            "dtypes": [_plain(dtype) for dtype in dtypes],
+            "targets": ["cpu", f"cuda:sm_{self.capability} and later", "rocm"],
+            "patterns": [*self.patterns, *self.spellings],
+            "configurations": [c.name for c in self.configurations(*self.typical(dtypes[0]).args)],
+            "differentiable": self.differentiable,
+            "tolerances": {
+                _plain(dtype): {"absolute": t.absolute, "relative": t.relative} for dtype, t in self.tolerances.items()
+            },
         }
 
 
@@ -151,24 +295,61 @@ def register(definition: type[Kernel]) -> type[Kernel]:
 
     # The library wants plain functions, not bound methods.
     def on_cpu(*args: Any) -> Any:
-        return kernel.reference(*args)
+        return kernel.run_reference(*args)
 
     def on_cuda(*args: Any) -> Any:
-        if args[0].dtype == torch.float64:  # the Triton kernels compute in float32
-            return kernel.reference(*args)
-        with torch.cuda.device(args[0].device):
-            return kernel.launch(*args)
+        first = next(a for a in args if isinstance(a, Tensor))
+        if any(isinstance(a, Tensor) and a.dtype == torch.float64 for a in args):
+            return on_cpu(*args)  # the Triton kernels compute in float32
+        with torch.cuda.device(first.device):
+            return _unpacked(kernel.launch(*args))
 
     op = torch.library.custom_op(
-        f"{NAMESPACE}::{kernel.name}", on_cpu, mutates_args=(), device_types="cpu", schema=kernel.schema
+        f"{NAMESPACE}::{kernel.name}", on_cpu, mutates_args=kernel.mutates, device_types="cpu", schema=kernel.schema
     )
     op.register_kernel("cuda")(on_cuda)
-    op.register_fake(lambda *args: kernel.fake(*args))
-    op.register_autograd(
-        lambda ctx, *grads: kernel.backward(ctx, *grads),
-        setup_context=lambda ctx, inputs, output: kernel.setup_context(ctx, inputs, output),
-    )
+    op.register_fake(lambda *args: _unpacked(kernel.fake(*args)))
+    if kernel.differentiable:
+        op.register_autograd(
+            lambda ctx, *grads: kernel.backward(ctx, *grads),
+            setup_context=lambda ctx, inputs, output: kernel.setup_context(ctx, inputs, output),
+        )
     return definition
+
+
+def as_tuple(outputs: Any) -> tuple[Tensor, ...]:
+    if outputs is None:
+        return ()
+    return outputs if isinstance(outputs, tuple) else (outputs,)
+
+
+def _unpacked(outputs: tuple[Tensor, ...]) -> Any:
+    if not outputs:
+        return None
+    return outputs[0] if len(outputs) == 1 else outputs
+
+
+def _owned(output: Tensor, args: tuple[Any, ...]) -> Tensor:
+    """Contiguous, and never an argument itself: an operation's outputs may alias nothing."""
+    output = output.contiguous()
+    return output.clone() if any(output is a for a in args) else output
+
+
+def _plain(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def configuration(num_warps: int = 4, num_stages: int = 2, **constants: int) -> Configuration:
+    return Configuration(constants, num_warps, num_stages)
+
+
+def ceil_div(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def power_of_two(size: int, least: int = 1) -> int:
+    """The smallest power of two that is not below the size."""
+    return max(least, 1 << max(size - 1, 0).bit_length())
 
 
 @functools.cache

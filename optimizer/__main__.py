@@ -1,4 +1,5 @@
-"""`python -m optimizer`: the coordinator as a program. Verbs: run, schema, recipe, prepare, doctor, manifest.
+"""`python -m optimizer`: the coordinator as a program. Verbs: run, diagnose, schema, recipe, prepare, doctor,
+kernels, manifest.
 
 Exit codes: 0 done, 3 our or the machine's fault, 4 the model's (or the recipe's) fault, 64 usage.
 """
@@ -26,14 +27,23 @@ def main(arguments: list[str]) -> int:
     run = verbs.add_parser("run", help="work one spec")
     run.add_argument("spec", help="path of the spec (JSON)")
     run.add_argument("--events-fd", type=int, help="descriptor that gets one JSON event a line")
+    diagnose = verbs.add_parser("diagnose", help="say what holds a model, or the job of these traces, back")
+    diagnose.add_argument("files", nargs="+")
+    diagnose.add_argument(
+        "--against", action="append", default=[], help="a trace to compare with; again for more ranks"
+    )
+    diagnose.add_argument("--json", action="store_true")
+    diagnose.add_argument("--trusted", action="store_true", help="without the sandbox")
     schema = verbs.add_parser("schema", help="print a JSON schema")
-    schema.add_argument("name", choices=["result", "event", "spec", "workload", "recipe"])
+    schema.add_argument("name", choices=["result", "event", "spec", "workload", "recipe", "diagnosis"])
     recipe = verbs.add_parser("recipe", help="look at a recipe file")
     recipe.add_argument("action", choices=["check", "digest", "show"])
     recipe.add_argument("file")
     verbs.add_parser("prepare", help="seed what this machine needs once: the compilers' cache (about a minute)")
     doctor = verbs.add_parser("doctor", help="say what this machine lacks")
     doctor.add_argument("--json", action="store_true")
+    library = verbs.add_parser("kernels", help="list the library of fused operations")
+    library.add_argument("--json", action="store_true")
     manifest = verbs.add_parser(
         "manifest", help="print what this installation can do: passes, kernels, backends, devices"
     )
@@ -44,10 +54,12 @@ def main(arguments: list[str]) -> int:
         return EXIT_USAGE if stop.code else EXIT_DONE
     handlers = {
         "run": _run,
+        "diagnose": _diagnose,
         "schema": _schema,
         "recipe": _recipe,
         "prepare": _prepare,
         "doctor": _doctor,
+        "kernels": _kernels,
         "manifest": _manifest,
     }
     return handlers[options.verb](options)
@@ -75,6 +87,26 @@ def _ignore(event: Event) -> None:
     """Without a descriptor nobody listens."""
 
 
+def _diagnose(options: argparse.Namespace) -> int:
+    from optimizer.coordinator.diagnose import diagnose
+    from optimizer.reporting.diagnosis_text import lines
+
+    files, against = ([Path(name) for name in names] for names in (options.files, options.against))
+    try:
+        answer = diagnose(files, against=against, trusted=options.trusted)
+    except KeyboardInterrupt:
+        return 130
+    if options.json:
+        print(answer.model_dump_json(indent=2))
+    if answer.problem is not None:
+        print(f"{answer.problem.message} ({answer.problem.place or answer.problem.id})", file=sys.stderr)
+        print(answer.problem.remedy, file=sys.stderr)
+        return {"user": EXIT_USER, "usage": EXIT_USAGE}.get(answer.problem.side, EXIT_OURS)
+    if not options.json:
+        print("\n".join(lines(answer)))
+    return EXIT_DONE
+
+
 def _schema(options: argparse.Namespace) -> int:
     print(json.dumps(json_schema(options.name), indent=2))
     return EXIT_DONE
@@ -86,6 +118,10 @@ def json_schema(name: str) -> dict[str, Any]:
 
         document: dict[str, Any] = recipe_schema()
         return document
+    if name == "diagnosis":
+        from optimizer.diagnosing.diagnosis import Diagnosis
+
+        return Diagnosis.model_json_schema()
     models: dict[str, type[BaseModel]] = {"result": Result, "event": Event, "spec": RunSpec, "workload": Workload}
     return models[name].model_json_schema(by_alias=True)
 
@@ -125,6 +161,12 @@ def _doctor(options: argparse.Namespace) -> int:
     from optimizer.doctor import main as doctor
 
     return doctor(["--json"] if options.json else [])
+
+
+def _kernels(options: argparse.Namespace) -> int:
+    """In a process of its own: kernels import torch, which this one never does."""
+    answer = subprocess.run([sys.executable, "-m", "kernels", *(["--json"] if options.json else [])])
+    return EXIT_DONE if answer.returncode == 0 else EXIT_OURS
 
 
 def _manifest(options: argparse.Namespace) -> int:

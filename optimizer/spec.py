@@ -25,6 +25,7 @@ class Purpose(StrEnum):
     OPTIMIZE = "optimize"
     REPLAY = "replay"
     COMPARE = "compare"
+    EXPLAIN = "explain"
 
 
 class Mode(StrEnum):
@@ -248,8 +249,7 @@ class PrecisionStep(Strict):
     precision: Precision
     keep_float32: KeepFloat32 = KeepFloat32()
     rest: Literal["float32", "bfloat16"] = Field(
-        default="float32",
-        description="under int8: what all that is not int8 computes in, the layers that are kept, too",
+        default="float32", description="under int8: what all that is not int8 computes in, layers that are kept, too"
     )
 
     @model_validator(mode="after")

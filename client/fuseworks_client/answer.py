@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fuseworks_client import words
+from fuseworks_client.prediction import predicted_parts
 
 Result = Mapping[str, Any]
 _STYLES = {"faster": "bold green", "slower": "bold red", "same": "bold", "cannot_tell": "bold yellow"}
@@ -31,7 +32,12 @@ def show(result: Result, folder: Path | None, console: Console) -> None:
             console.print()
             console.print(part)
         return
-    parts: list[RenderableType] = [*_headline(result), *_inspection(result), *_findings(result)]
+    parts: list[RenderableType] = [
+        *_headline(result),
+        *predicted_parts(result),
+        *_inspection(result),
+        *_findings(result),
+    ]
     if result.get("candidates"):
         parts.append(_candidates(result))
     parts += [

@@ -24,6 +24,8 @@ Examples:
   fuseworks optimize ranker.onnx --budget 10m --out result --json > result.json
   fuseworks apply result/recipe.yaml other_model.py
   fuseworks bench models/ --out suite
+  fuseworks diagnose rank0.json.gz rank1.json.gz
+  fuseworks explain model.py --target cuda:sm_90
   fuseworks login https://fuseworks.example
   fuseworks submit model.py --wait --against latest --max-latency-ratio 1.05
   fuseworks cancel 0f8e2c1a-...

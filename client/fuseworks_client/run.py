@@ -9,6 +9,7 @@ import select
 import signal
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,16 @@ MAX_EVENT_BYTES = 4 << 20
 TICK_S = 0.12
 
 
-def run(document: dict[str, Any], *, out: Path | None, as_json: bool, keep: bool = True) -> int:
-    """`document` is the spec without `out`. `keep=False`: nothing is left without --out. Returns the exit code."""
+def run(
+    document: dict[str, Any],
+    *,
+    out: Path | None,
+    as_json: bool,
+    keep: bool = True,
+    shape: Callable[[dict[str, Any]], dict[str, Any]] = dict,
+) -> int:
+    """`document` is the spec without `out`. `keep=False`: nothing is left without --out. `shape`: of the result as it
+    is printed for --json. Returns the exit code."""
     end_as_interrupted()
     progress = Console(stderr=True)
     kept = keep or out is not None
@@ -44,7 +53,7 @@ def run(document: dict[str, Any], *, out: Path | None, as_json: bool, keep: bool
         if result is None:
             return _no_result(document, folder, code, progress, as_json)
         if as_json:
-            click.echo(json.dumps(result, indent=2, ensure_ascii=False))
+            click.echo(json.dumps(shape(result), indent=2, ensure_ascii=False))
         else:
             show(result, folder if kept else None, Console())
         if result.get("problem"):

@@ -109,12 +109,13 @@ class AddLayerNorm(AddNorm):
     name = "add_layer_norm"
     schema = "(Tensor x, Tensor residual, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor)"
     triton = staticmethod(_kernel)
+    spellings = norms.LAYER_SPELLINGS
     parameters = ("weight", "bias")
     centres = True
     usual_eps = 1e-5
     flops_per_element = 8  # the add, mean, centre, square and sum, scale, weight, bias
 
-    def reference(  # type: ignore[override]
+    def reference(
         self, x: Tensor, residual: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
     ) -> tuple[Tensor, Tensor]:
         total = x + residual
@@ -129,4 +130,4 @@ class AddLayerNorm(AddNorm):
         return (total - mean) * scale, scale
 
     def match(self, anchor: Node) -> Match | Mismatch | None:
-        return norms.match_add_layer_norm(anchor)
+        return norms.with_add(norms.find_layer_norm(anchor))

@@ -90,12 +90,13 @@ class AddRmsNorm(AddNorm):
     name = "add_rms_norm"
     schema = "(Tensor x, Tensor residual, Tensor? weight, float eps) -> (Tensor, Tensor)"
     triton = staticmethod(_kernel)
+    spellings = norms.RMS_SPELLINGS
     parameters = ("weight",)
     centres = False
     usual_eps = 1e-6
     flops_per_element = 5  # the add, square and sum, scale, weight
 
-    def reference(self, x: Tensor, residual: Tensor, weight: Tensor | None, eps: float) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+    def reference(self, x: Tensor, residual: Tensor, weight: Tensor | None, eps: float) -> tuple[Tensor, Tensor]:
         total = x + residual
         wide = total.to(torch.promote_types(total.dtype, torch.float32))
         normed = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
@@ -108,4 +109,4 @@ class AddRmsNorm(AddNorm):
         return total * scale, scale
 
     def match(self, anchor: Node) -> Match | Mismatch | None:
-        return norms.match_add_rms_norm(anchor)
+        return norms.with_add(norms.find_rms_norm(anchor))

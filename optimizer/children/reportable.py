@@ -6,7 +6,7 @@ fault, or blame the machine. What only the coordinator can know (the sandbox, th
 
 from __future__ import annotations
 
-STAGES = frozenset({"capturing", "optimizing", "compiling", "verifying"})
+STAGES = frozenset({"capturing", "diagnosing", "optimizing", "compiling", "predicting", "verifying"})
 OF_ANY_OPERATION = frozenset(
     {
         "child:user:exception",
@@ -28,6 +28,7 @@ OURS = frozenset(
         "compiling:ours:outputs",
         "compiling:ours:toolchain",
         "compiling:ours:unavailable",
+        "predicting:ours:unavailable",
         "profiling:ours:untold",
     }
 )

@@ -144,7 +144,7 @@ def _rewrite(graph: Graph, layer: ConstantLinear, rounded: dict[fx.Node, tuple[f
 
 
 def _rounded(graph: Graph, source: fx.Node, inputs: int) -> tuple[fx.Node, fx.Node]:
-    """The input as rows [n, inputs] of int8 or uint8, and the scale of each [n, 1]; right behind its source."""
+    """The input as rows [n, inputs] of int8 or uint8, and each one's scale [n, 1]; right behind where it comes from."""
     after = source.next
     while after.op in {"placeholder", "get_attr"}:
         after = after.next

@@ -23,6 +23,7 @@ from optimizer.result import (
     LayerPlan,
     LimitCheck,
     OutputNumerics,
+    Prediction,
     Problem,
     Profile,
     Result,
@@ -42,6 +43,7 @@ class Answer:
     summary: str = ""
     workload: Workload | None = None
     inspection: Inspection | None = None
+    predicted: Prediction | None = None
     profile: Profile | None = None
     profile_after: Profile | None = None
     not_profiled_because: str = ""
@@ -125,6 +127,7 @@ class Answer:
             profile_after=self.profile_after,
             not_profiled_because=self.not_profiled_because,
             inspection=self.inspection,
+            predicted=self.predicted,
             workload=self.workload,
             conditions=self.conditions,
             compared_as=self.compared_as,

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from optimizer.coordinator import (
     ablation,
     deliver,
+    explain,
     first_comparison,
     judging,
     layer_plans,
@@ -80,7 +81,12 @@ class Finals(NamedTuple):
 
 
 def optimize(context: RunContext, answer: Answer) -> None:
-    """Raises FuseworksError; what was found until then is in the answer."""
+    """Raises FuseworksError; what was found until then is in the answer. Where the target's GPU is not here, what can
+    be said without it is predicted, and nothing is measured."""
+    if explain.is_absent(context.target):
+        answer.note(context, f"No GPU is here: nothing is measured for {context.target}, all figures are predicted.")
+        explain.explain(context, answer)
+        return
     bench = prepare(context, answer, Path(context.spec.model))
     try:
         _optimize(bench)

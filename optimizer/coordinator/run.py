@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from optimizer.compiling.toolchain import default_folder
-from optimizer.coordinator import compare, deliver, inspect, optimize, replay
+from optimizer.coordinator import compare, deliver, explain, inspect, optimize, replay
 from optimizer.coordinator.answer import Answer
 from optimizer.coordinator.build_cache import BuildCache
 from optimizer.coordinator.context import RunContext, default_threads, seed_of
@@ -25,24 +25,29 @@ from optimizer.result import Result, RunStatus
 from optimizer.spec import SHORT_BUDGET_S, Purpose, RunSpec
 
 LEFT_BY_RUNS = ("result.json", "samples.json", "report.html", "recipe.yaml", "package", "package.zip")
-PURPOSES: dict[Purpose, Callable[[RunContext, Answer], None]] = {
+Work = Callable[[RunContext, Answer], None]
+PURPOSES: dict[Purpose, Work] = {
     Purpose.INSPECT: inspect.inspect,
     Purpose.OPTIMIZE: optimize.optimize,
     Purpose.REPLAY: replay.replay,
     Purpose.COMPARE: compare.compare,
+    Purpose.EXPLAIN: explain.explain,
 }
 
 
-def execute(spec: RunSpec, sink: Sink) -> Result:
-    """Works the spec and returns what `result.json` says. Raises nothing but KeyboardInterrupt and the like."""
+def execute(spec: RunSpec, sink: Sink, work: Work | None = None) -> Result:
+    """Works the spec and returns what `result.json` says. Raises nothing but KeyboardInterrupt and the like.
+
+    `work`: what is done in place of the purpose's own work.
+    """
     load_catalogue()
     out = Path(spec.out).absolute()
     out.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix="fuseworks-run-"))
+    scratch = Path(tempfile.mkdtemp(prefix="fuseworks-run-"))
     events = Emitter(sink, spec.policy.budget_s)
     context = RunContext(
         spec=spec,
-        work=work,
+        work=scratch,
         out=out,
         events=events,
         seed=seed_of(spec),
@@ -54,13 +59,13 @@ def execute(spec: RunSpec, sink: Sink) -> Result:
     for name in LEFT_BY_RUNS:  # what an earlier run left here must not pass for this one's
         _remove(out / name)
     try:
-        result = _work(context, answer)
+        result = _work(context, answer, work or PURPOSES[spec.purpose])
     except BaseException:
         _write(answer.result(context, RunStatus.CANCELLED), out)
         raise
     finally:
         context.end_children(None)
-        shutil.rmtree(work, ignore_errors=True)
+        shutil.rmtree(scratch, ignore_errors=True)
     _write(result, out)
     if answer.inspection is not None:
         result = _with_report(context, answer, result, out)
@@ -91,15 +96,15 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _work(context: RunContext, answer: Answer) -> Result:
+def _work(context: RunContext, answer: Answer, work: Work) -> Result:
     budget_s = context.spec.policy.budget_s
-    if context.spec.purpose != Purpose.INSPECT and budget_s < SHORT_BUDGET_S:
+    if context.spec.purpose not in (Purpose.INSPECT, Purpose.EXPLAIN) and budget_s < SHORT_BUDGET_S:
         answer.note(
             context,
             f"{budget_s:g} s are a short budget: below {SHORT_BUDGET_S} s a run rarely comes to a verdict.",
         )
     try:
-        PURPOSES[context.spec.purpose](context, answer)
+        work(context, answer)
         return answer.result(context, RunStatus.SUCCEEDED)
     except FuseworksError as error:
         context.events.emit("log", str(error), detail=error.detail or "")

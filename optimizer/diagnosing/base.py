@@ -7,17 +7,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kernels.registry import Registry
+from optimizer.diagnosing.traces.document import RankTrace
 from optimizer.result import Finding, Profile, Rewrite
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What rules may look at."""
+    """What rules may look at. `traces`: of one job, a rank each; then there is no profile and there are no rewrites."""
 
     profile: Profile | None
     rewrites: Sequence[Rewrite]
     dynamic_batch: bool
     notes: Sequence[str] = ()
+    traces: Sequence[RankTrace] = ()
+
+    @classmethod
+    def of_traces(cls, traces: Sequence[RankTrace]) -> Evidence:
+        return cls(profile=None, rewrites=(), dynamic_batch=True, traces=traces)
 
 
 class Rule(ABC):

@@ -33,6 +33,8 @@ def headline(result: Result) -> str:
     """One sentence: what the run found."""
     if result.status != RunStatus.SUCCEEDED:
         return f"The run {result.status.value.replace('_', ' ')}"
+    if result.predicted is not None and result.verdict is None:
+        return f"Predicted for {result.predicted.device}: nothing was measured"
     if result.speedup is None or result.verdict is None:
         return "Nothing was judged in this run"
     sentences = {

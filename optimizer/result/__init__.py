@@ -3,6 +3,7 @@
 A contract: whoever reads a result imports from here, never from the modules below.
 """
 
+from optimizer.predicting.document import Prediction
 from optimizer.profiling.document import GraphNode, Operation, Profile
 from optimizer.result.base import ComparedAs, EvaluationStatus, Model, Problem, RunStatus, Stage, Verdict
 from optimizer.result.comparison import (
@@ -18,7 +19,7 @@ from optimizer.result.comparison import (
 from optimizer.result.document import SCHEMA_VERSION, Result
 from optimizer.result.evaluation import Candidate, Evaluation, Performance, Rewrite, Site
 from optimizer.result.event import Event
-from optimizer.result.inspection import Artifact, Conditions, Finding, Inspection
+from optimizer.result.inspection import Artifact, Conditions, Finding, Inspection, PredictedGain
 from optimizer.result.layer import LayerPlan, LayerPrecision
 from optimizer.result.task_metric import TaskMetric
 from optimizer.result.verification import ColumnNumerics, Convergence, OutputNumerics, Probe, Verification
@@ -51,6 +52,8 @@ __all__ = [
     "Operation",
     "OutputNumerics",
     "Performance",
+    "PredictedGain",
+    "Prediction",
     "Probe",
     "Problem",
     "Profile",

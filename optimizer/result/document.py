@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
+from optimizer.predicting.document import Prediction
 from optimizer.profiling.document import Profile
 from optimizer.result.base import ComparedAs, Model, Problem, RunStatus, Verdict
 from optimizer.result.comparison import (
@@ -77,6 +78,7 @@ class Result(Model):
         description="of the winner, after it was judged and in a process of its own: its times are not the judged ones",
     )
     not_profiled_because: str = Field(default="", description="why a winner that was judged has no profile")
+    predicted: Prediction | None = Field(default=None, description="for a device that is not here; nothing was run")
     inspection: Inspection | None = None
     workload: Workload | None = None
     conditions: Conditions | None = None

@@ -17,12 +17,28 @@ class Conditions(Model):
     fingerprint: str
 
 
+class PredictedGain(Model):
+    """What mending a cause would give, as speedups: time now / time then."""
+
+    low: float
+    high: float
+    model: str = Field(description="how the interval was worked out")
+
+
 class Finding(Model):
     rule: str
     severity: Literal["high", "medium", "low", "info"]
     title: str
     evidence: dict[str, Any] = Field(default_factory=dict)
     remedy: str = ""
+    threshold: str = Field(default="", description="from where on it is a finding, and who says so")
+    steps: list[str] = Field(default_factory=list, description="the remedy, step by step")
+    cost_ms: float | None = Field(default=None, description="time that the cause takes")
+    cost_share: float | None = Field(default=None, description="of the whole time")
+    gain: PredictedGain | None = None
+    counted_share: float | None = Field(
+        default=None, description="of the whole time: what mending gives back beyond the findings ranked before it"
+    )
 
 
 class Inspection(Model):

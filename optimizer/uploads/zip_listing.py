@@ -25,11 +25,12 @@ ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".7z", ".rar", ".whl",
 
 class Listing:
     """`entries` of files by name; `names`; `inner` those without their top folder; `last` their last parts.
+    `archives`: suffixes of entries that are refused, whatever is in them.
 
     Raises Refused (`bad-zip`) for what no tool writes.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, *, archives: tuple[str, ...] = ARCHIVES) -> None:
         size_bytes = file.seek(0, os.SEEK_END)
         try:
             with zipfile.ZipFile(_Bounded(file)) as archive:
@@ -41,7 +42,7 @@ class Listing:
         if len(infos) > MAX_ENTRIES:
             _refuse(f"it has {len(infos)} entries, more than {MAX_ENTRIES}")
         for info in infos:
-            _check(info)
+            _check(info, archives)
         self.entries = {info.filename: info for info in infos if not info.is_dir()}
         self.names = list(self.entries)
         self.inner = {name.partition("/")[2] for name in self.names}
@@ -63,7 +64,7 @@ def _refuse(text: str) -> NoReturn:
     raise Refused("bad-zip", text=text)
 
 
-def _check(info: zipfile.ZipInfo) -> None:
+def _check(info: zipfile.ZipInfo, archives: tuple[str, ...]) -> None:
     name = info.filename
     parts = name.rstrip("/").split("/")
     if name != info.orig_filename or FORBIDDEN.search(name) or not name.isprintable():
@@ -83,7 +84,7 @@ def _check(info: zipfile.ZipInfo) -> None:
         _refuse(f"{name!r} has two sizes")
     if info.file_size > RATIO_FREE_BYTES and info.file_size > MAX_RATIO * max(1, info.compress_size):
         _refuse(f"{name!r} unpacks to {info.file_size} bytes from {info.compress_size}")
-    if name.lower().endswith(ARCHIVES):
+    if name.lower().endswith(archives):
         _refuse(f"{name!r} is an archive in the archive")
 
 

@@ -250,7 +250,7 @@ class Verifier:
         outputs = judge_pooled(pooled.whole(), truths, rule)
         for index, row in enumerate(outputs):
             if not row.passed:
-                guess = explain(pooled.whole(), truths, index, row.allowed)
+                guess = explain(pooled.whole(), truths, index, row.allowed) if precision != "int8" else None
                 row.reason = f"{row.reason}; {guess}" if guess else row.reason
         on_samples, probes = self._on_samples(candidate, rule)
         outputs += on_samples

@@ -46,7 +46,7 @@ APPLIED = {
     "dcn_low_rank": {"merge_embedding_tables": 26},
     "deepfm": {"merge_embedding_tables": 2 * 26},
     "hstu": {"eliminate_common_subexpressions": 2},
-    "rankmixer": {"merge_embedding_tables": 48, "fuse_add_norm": 2 * 2},
+    "rankmixer": {"merge_embedding_tables": 48, "fuse_operations": 2 * 2},
     "resnet50": {"fold_batch_norm": 53},
     "unet": {"fuse_attention": 6, "merge_parallel_linears": 17},
     "vit": {"fuse_attention": 8, "last_token_pushdown": 3 + 1},

@@ -10,7 +10,19 @@ import pytest
 
 from tests.client.conftest import ROOT, Command
 
-LOCAL = ["optimize", "apply", "inspect", "compare", "bench", "recipe", "schema", "doctor"]
+LOCAL = [
+    "optimize",
+    "apply",
+    "inspect",
+    "compare",
+    "bench",
+    "diagnose",
+    "explain",
+    "recipe",
+    "schema",
+    "kernels",
+    "doctor",
+]
 VERBS = [*LOCAL, "login", "submit", "follow", "cancel", "package"]
 RECIPE_VERBS = {
     "check": " FILE",
@@ -93,6 +105,7 @@ def test_a_command_that_makes_no_sense_is_code_64_and_says_why(fuseworks: Comman
         (["recipe", "digest", "r.yaml"], ["recipe", "digest", "r.yaml"]),
         (["doctor", "--json"], ["doctor", "--json"]),
         (["doctor"], ["doctor"]),
+        (["kernels", "--json"], ["kernels", "--json"]),
     ],
 )
 def test_questions_are_passed_on_and_the_answer_comes_back(fuseworks: Command, arguments: list[str], passed: list[str]):

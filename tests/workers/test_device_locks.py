@@ -29,12 +29,13 @@ def is_free(folder: Path, target: str = "cpu", *, shared: bool = False) -> bool:
         return False
 
 
-def test_only_an_inspection_shares_its_device() -> None:
+def test_only_what_measures_nothing_shares_its_device() -> None:
     assert {purpose: shares_device(purpose) for purpose in Purpose} == {
         Purpose.INSPECT: True,
         Purpose.OPTIMIZE: False,
         Purpose.REPLAY: False,
         Purpose.COMPARE: False,
+        Purpose.EXPLAIN: True,
     }
 
 

@@ -216,9 +216,9 @@ def test_a_recipes_summary_says_what_the_steps_do_and_no_figure() -> None:
             steps=[RuntimeStep(runtime=TUNED), PrecisionStep(precision="bfloat16"), BackendStep(backend="openvino")],
         )
     )
-    told = recipe_summary(plan, ["fold_batch_norm", "fuse_add_norm"])
+    told = recipe_summary(plan, ["fold_batch_norm", "fuse_operations"])
     assert told == (
-        "Rewrites the graph (fold_batch_norm, fuse_add_norm), then runs it on openvino in bfloat16, "
+        "Rewrites the graph (fold_batch_norm, fuse_operations), then runs it on openvino in bfloat16, "
         "with the runtime settings huge_pages True."
     )
     bare = Plan.of(Candidate(name="x", steps=[BackendStep(backend="eager")]))

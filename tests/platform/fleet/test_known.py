@@ -35,7 +35,7 @@ class TestKnown:
 
 
 def test_the_nearest_are_those_spelt_alike_and_all_where_none_is() -> None:
-    there = frozenset({"fold_batch_norm", "fuse_add_norm", "drop_casts"})
+    there = frozenset({"fold_batch_norm", "fuse_operations", "drop_casts"})
     assert nearest("fold_batchnorm", there).startswith("fold_batch_norm")
     assert "drop_casts" not in nearest("fold_batchnorm", there)
-    assert nearest("qqqq", there) == "drop_casts, fold_batch_norm, fuse_add_norm"
+    assert nearest("qqqq", there) == "drop_casts, fold_batch_norm, fuse_operations"

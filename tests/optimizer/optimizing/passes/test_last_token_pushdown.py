@@ -202,7 +202,7 @@ def test_it_follows_attention_fused_by_another_pass():
 def test_it_goes_through_the_fused_residual_norm():
     model, exported = built(fused_causal)
     graph = Graph.from_exported(exported)
-    fused, pushed = run_passes(graph, [("fuse_add_norm", {}), ("last_token_pushdown", {})])
+    fused, pushed = run_passes(graph, [("fuse_operations", {"kernels": ["add_rms_norm"]}), ("last_token_pushdown", {})])
     assert fused.applied and pushed.applied
     sizes = [graph.shape(n.args[0])[-2] for n in graph.operations(torch.ops.fuseworks.add_rms_norm)]
     assert 1 in sizes

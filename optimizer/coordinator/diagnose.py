@@ -1,0 +1,166 @@
+"""`python -m optimizer diagnose`: what holds a model back, or the job that traces were taken of.
+
+A model goes through capture, profile and the passes' matching as in a run that optimizes, and no further. Traces are
+read in children; rules work on what these answered.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from optimizer.coordinator.answer import Answer
+from optimizer.coordinator.context import RunContext
+from optimizer.coordinator.traces import TraceFile, read_traces, trace_files
+from optimizer.diagnosing.diagnosis import NOTHING, Diagnosis, TracedRank
+from optimizer.diagnosing.traces.comparing import compare
+from optimizer.diagnosing.traces.document import RankTrace
+from optimizer.diagnosing.traces.facts import facts
+from optimizer.diagnosing.traces.ranking import ranked
+from optimizer.diagnosing.traces.stragglers import waits
+from optimizer.errors import FuseworksError, load_catalogue
+from optimizer.result import Event, Problem, Result
+from optimizer.spec import Purpose, RunSpec
+
+NO_GPU = "There is no GPU event in {name}: what a GPU did cannot be told. Record with ProfilerActivity.CUDA."
+NO_STEPS = "{name} marks no steps (`prof.step()`): counts per step are of the whole trace."
+MALFORMED = "{count:,} events of {name} make no sense and were left out."
+
+
+def diagnose(paths: Sequence[Path], *, against: Sequence[Path] = (), trusted: bool = False) -> Diagnosis:
+    """Never raises for what is wrong with the files: the problem is in the answer."""
+    load_catalogue()
+    names = [path.name for path in paths]
+    try:
+        found = [(path, trace_files(path)) for path in paths]
+        traces = [file for _, files in found for file in files or ()]
+        others = [path for path, files in found if files is None]
+        if traces and others:
+            raise FuseworksError("diagnosing:usage:two-kinds", first=traces[0].path.name, second=others[0].name)
+        if traces:
+            return _of_traces(names, traces, _against(against), trusted)
+        if against:
+            raise FuseworksError("diagnosing:usage:against", path=others[0].name)
+        if len(others) > 1:
+            raise FuseworksError("diagnosing:usage:many-models", first=others[0].name, second=others[1].name)
+        return _of_model(others[0], trusted)
+    except FuseworksError as error:
+        return Diagnosis(of=names, problem=Problem.model_validate(error.document()))
+    except Exception:  # the verb's boundary: what nobody foresaw is ours, and its traceback is kept
+        unforeseen = FuseworksError("child:ours:unexpected", detail=traceback.format_exc())
+        return Diagnosis(of=names, problem=Problem.model_validate(unforeseen.document()))
+
+
+def _against(paths: Sequence[Path]) -> list[TraceFile]:
+    found = []
+    for path in paths:
+        files = trace_files(path)
+        if files is None:
+            raise FuseworksError("diagnosing:usage:against", path=path.name)
+        found += files
+    return found
+
+
+def _of_traces(names: list[str], files: list[TraceFile], against: list[TraceFile], trusted: bool) -> Diagnosis:
+    ranks, sandbox = read_traces(files, trusted=trusted)
+    found = ranked(ranks)
+    answer = Diagnosis(
+        of=names,
+        facts=facts(ranks),
+        findings=found.findings,
+        recoverable_share=found.recoverable,
+        ranks=[TracedRank(trace=rank.name, rank=rank.rank, facts=facts([rank])) for rank in ranks],
+        waits=waits(ranks),
+        notes=_notes(ranks),
+        sandbox=sandbox,
+    )
+    if against:
+        base, _ = read_traces(against, trusted=trusted)
+        answer.comparison = compare(base, ranks)
+    answer.summary = _summary(answer, found.worth_doing)
+    return answer
+
+
+def _summary(answer: Diagnosis, worth_doing: bool) -> str:
+    busy = answer.facts["gpu_busy_share"]
+    told = (
+        "no GPU in the trace"
+        if busy is None
+        else f"the GPU is busy for {busy:.0%} of {answer.facts['span_ms']:,.0f} ms"
+    )
+    if not worth_doing or answer.recoverable_share is None:
+        return f"{told[0].upper()}{told[1:]}. {NOTHING}"
+    low, high = answer.recoverable_share
+    return f"{told[0].upper()}{told[1:]}; mending what is found below gives back {low:.0%} to {high:.0%} of the time."
+
+
+def _notes(ranks: Sequence[RankTrace]) -> list[str]:
+    notes = []
+    for rank in ranks:
+        if not rank.has_gpu:
+            notes.append(NO_GPU.format(name=rank.name))
+        if not rank.steps:
+            notes.append(NO_STEPS.format(name=rank.name))
+        if rank.malformed:
+            notes.append(MALFORMED.format(count=rank.malformed, name=rank.name))
+    return notes
+
+
+def _of_model(path: Path, trusted: bool) -> Diagnosis:
+    with tempfile.TemporaryDirectory(prefix="fuseworks-diagnose-") as out:
+        spec = RunSpec(purpose=Purpose.INSPECT, model=str(path.absolute()), trusted=trusted, out=out)
+        result = _executed(spec)
+    answer = Diagnosis(of=[path.name], findings=result.findings, notes=result.notes, sandbox=result.sandbox)
+    if result.problem is not None:
+        answer.problem = result.problem
+        return answer
+    answer.facts = _model_facts(result)
+    answer.summary = result.summary if result.findings else NOTHING
+    return answer
+
+
+def _executed(spec: RunSpec) -> Result:
+    # the passes' planner and the engines are not imported where only traces are diagnosed
+    from optimizer.coordinator.run import execute
+
+    return execute(spec, _ignore, _find_causes)
+
+
+def _find_causes(context: RunContext, answer: Answer) -> None:
+    from optimizer.coordinator import prepare
+
+    bench = prepare.prepare(context, answer, Path(context.spec.model))
+    try:
+        prepare.profile(bench)
+        prepare.find_rewrites(bench)
+        prepare.find_causes(bench)
+    finally:
+        bench.close()
+    count = len(answer.findings)
+    answer.summary = f"{count} finding{'s' if count != 1 else ''}" if count else NOTHING
+
+
+def _ignore(event: Event) -> None:
+    """Nobody listens: a diagnosis takes seconds, and what went wrong is in the answer."""
+
+
+def _model_facts(result: Result) -> dict[str, object]:
+    """Of the baseline's profile and the graph; a model that could not be profiled has only the latter."""
+    found: dict[str, object] = {}
+    if result.inspection is not None:
+        found |= {
+            "parameters": result.inspection.parameters,
+            "parameter_bytes": result.inspection.parameter_bytes,
+            "operations": sum(result.inspection.operations.values()),
+            "ops_per_call": dict(result.inspection.operations),
+        }
+    if result.profile is not None:
+        found |= {
+            "call_ms": result.profile.unprofiled_ms,
+            "operations_ms": result.profile.total_ms,
+            "page_faults_per_call": result.profile.page_faults_per_call,
+            "profiling_overhead": result.profile.overhead,
+        }
+    return found

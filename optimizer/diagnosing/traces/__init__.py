@@ -1,0 +1,1 @@
+"""Traces of torch.profiler: read as a stream in a child, summed up as a document, diagnosed by rules."""

@@ -1,0 +1,95 @@
+"""Pieces of the graph that a kernel of the library computes become one operation each; near misses stay, with reasons.
+
+Every kernel in `kernels/ops/` offers its `match`; a new one takes part the day it lands. Kernels that take more of the
+graph away are asked first. On a CPU the operation is lowered to its reference, which compilers fuse as they would the
+original; on a GPU it launches its Triton code. Refuses intermediates that something else needs as well, values that
+share memory with an in-place write, and arguments that are computed too late.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import sys
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+from torch import fx
+
+from kernels import KERNELS, norms, patterns
+from kernels.spec import Kernel, Match, Mismatch, as_tuple
+from optimizer.optimizing.any_pass import PassOptions
+from optimizer.optimizing.base import Pass, Report, register_pass
+from optimizer.optimizing.graph import Graph
+
+
+@register_pass
+class FuseOperations(Pass):
+    name = "fuse_operations"
+    title = "Fuse operations of the kernel library"
+    summary = "Norms, gates, losses, lookups and the like become one operation each, which reads memory once."
+    numerics: ClassVar[Literal["exact", "reassociates"]] = "reassociates"
+    order = 110  # last: other passes know aten operations, not ours
+
+    class Options(PassOptions):
+        kernels: list[str] | None = Field(default=None, description="only these kernels; null: the whole library")
+
+    @functools.cached_property
+    def identity(self) -> str:  # type: ignore[override]
+        """What it does depends on the kernels as well."""
+        modules = [norms, patterns, *(sys.modules[type(one).__module__] for one in (self, *KERNELS))]
+        return hashlib.sha256("".join(inspect.getsource(module) for module in modules).encode()).hexdigest()
+
+    def apply(self, graph: Graph, options: Any, report: Report) -> None:
+        chosen = [KERNELS.get(name) for name in options.kernels] if options.kernels is not None else list(KERNELS)
+        misses: list[tuple[Kernel, Mismatch]] = []
+        for kernel in sorted(chosen, key=lambda k: (-k.breadth, k.name)):
+            for node in graph.operations():
+                if node.graph is not graph.module.graph or (not node.users and node.op != "output"):
+                    continue  # taken by a match before
+                found = kernel.match(node)
+                if isinstance(found, Match):
+                    found = _obstacle(graph, found) or found
+                if isinstance(found, Mismatch):
+                    misses.append((kernel, found))
+                elif found is not None:
+                    _fuse(graph, kernel, found, report)
+        for kernel, miss in misses:
+            if miss.node.users:  # else another kernel took it
+                report.refused(miss.node, f"{kernel.name}: {miss.reason}")
+
+
+def _obstacle(graph: Graph, match: Match) -> Mismatch | None:
+    outputs = [node for node in match.outputs if node is not None]
+    gone = {*match.inside, *outputs}
+    for node in gone:
+        if node in graph.tainted:
+            return Mismatch("a value in it shares memory with an in-place write", node)
+    for node in match.inside:
+        outsider = next((user for user in node.users if user not in gone), None)
+        if outsider is not None:
+            return Mismatch(f"{node.name} is needed by {outsider.name} as well", node)
+    position = {node: index for index, node in enumerate(graph.nodes)}
+    first = min(outputs, key=lambda node: position[node])
+    late = next((a for a in match.args if isinstance(a, fx.Node) and position[a] > position[first]), None)
+    if late is not None:
+        return Mismatch(f"{late.name} is computed only after {first.name}", late)
+    return None
+
+
+def _fuse(graph: Graph, kernel: Kernel, match: Match, report: Report) -> None:
+    outputs = [(index, node) for index, node in enumerate(match.outputs) if node is not None]
+    position = {node: index for index, node in enumerate(graph.nodes)}
+    first = min((node for _, node in outputs), key=lambda node: position[node])
+    last = max((node for _, node in outputs), key=lambda node: position[node])
+    given = ", ".join(str(a) for a in match.args if isinstance(a, fx.Node))
+    gone = {*match.inside, *(node for _, node in outputs)}
+    others = [user for _, node in outputs for user in node.users if user not in gone]
+    shared = f", its {len(match.outputs)} results go on to {len(others)}" if len(match.outputs) > 1 else ""
+    report.applied(last, f"{kernel.name} of {given}{shared}")
+    fused = graph.call(kernel.op, *match.args, before=first, like=last)
+    several = len(as_tuple(fused.meta["val"])) > 1
+    for index, node in outputs:
+        graph.replace(node, graph.item(fused, index, before=first, like=node) if several else fused)
+    graph.module.graph.eliminate_dead_code()
