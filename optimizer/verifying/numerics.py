@@ -17,8 +17,7 @@ import numpy as np
 from optimizer.spec import Precision
 
 FLOAT32_FLOOR = 1e-5
-BFLOAT16_BOUND = 2e-2
-INT8_BOUND = 1e-2
+LOWER_PRECISION_BOUND = 1e-2
 MOST = sys.float_info.max
 # below this share of its size a spread is rounding of the float64 reference, so the output is constant
 CONSTANT_SPREAD = 1e-10
@@ -63,11 +62,9 @@ class Rule:
 
 
 def rule_for(precision: Precision, max_error_ratio: float, max_error: float | None) -> Rule:
-    """float32: the ratio to the baseline's error, tightened by `max_error`. bfloat16: `max_error`, or 2 %; int8:
-    `max_error`, or 1 %."""
+    """float32: the ratio to the baseline's error, tightened by `max_error`. bfloat16 and int8: `max_error`, or 1 %."""
     if precision != "float32":
-        bound = INT8_BOUND if precision == "int8" else BFLOAT16_BOUND
-        return Rule(max_error_ratio, bound=bound if max_error is None else max_error, limit=max_error)
+        return Rule(max_error_ratio, bound=LOWER_PRECISION_BOUND if max_error is None else max_error, limit=max_error)
     return Rule(max_error_ratio, limit=max_error)
 
 

@@ -65,7 +65,7 @@ def test_places_that_are_not_finite_have_no_part_in_spread_or_error() -> None:
         ("float32", 5e-6, 5e-6),  # tighter than the house rule
         ("float32", 1e-2, 3 * 1e-6 + 1e-5),  # never looser
         ("float32", 1e-7, 1e-6),  # the original itself is above it
-        ("bfloat16", None, 2e-2),
+        ("bfloat16", None, 1e-2),
         ("bfloat16", 1e-3, 1e-3),
         ("bfloat16", 5e-2, 5e-2),
         ("bfloat16", 4e-6, 4e-6),  # below what float32 itself would be allowed
@@ -108,7 +108,7 @@ def test_int8_has_a_bound_of_its_own_and_float32_none() -> None:
 
 
 def test_bfloat16_has_a_bound_of_its_own() -> None:
-    assert rule_for("bfloat16", 3.0, None).allowed(1e-6) == pytest.approx(2e-2)
+    assert rule_for("bfloat16", 3.0, None).allowed(1e-6) == pytest.approx(1e-2)
     assert rule_for("bfloat16", 3.0, 1e-3).allowed(1e-6) == pytest.approx(1e-3)
     assert rule_for("bfloat16", 3.0, None).allowed(0.1) == pytest.approx(0.3, rel=1e-3)
 
