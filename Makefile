@@ -1,7 +1,7 @@
 # Fuseworks. `make` alone lists what there is.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test frontend messages openapi demo run test test-slow test-hostile check format doctor bench bench-quick calibrate aot aot-check lock clean
+.PHONY: help setup setup-test frontend messages openapi demo run test test-whole test-slow test-hostile check format doctor bench bench-quick calibrate aot aot-check lock clean
 
 PY := .venv/bin/python
 SETUP := chosen=$$(scripts/find_python.sh) && "$$chosen" scripts/set_up.py
@@ -45,9 +45,13 @@ demo: setup ## Start the platform, optimize MODEL (examples/din.py) through its 
 run: setup ## Start the platform alone: database, broker, web on PORT, dispatcher, one CPU worker
 	@$(PY) -m fuseworks.embedded --port $(PORT)
 
-test: setup-test ## Run the tests (all but the slow ones; under 20 minutes on two cores)
+test: setup-test ## Run the tests (all but whole runs and slow ones; under 20 minutes on two cores)
 	@echo "==> Testing with $(WORKERS) workers."
-	@$(PYTEST) -m "not slow" tests
+	@$(PYTEST) -m "not slow and not whole" tests
+
+test-whole: setup-test ## Run whole runs with the real optimizer: optimize, apply, compare, explain, a gate (some ten minutes)
+	@echo "==> Testing whole runs, one at a time."
+	@$(PY) -m pytest -m "whole and not slow" --timeout 1200 tests
 
 test-slow: setup-test ## Run the tests that take minutes each: whole runs on the examples and on published weights
 	@echo "==> Running the slow tests, one at a time."

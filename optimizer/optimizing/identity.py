@@ -21,6 +21,7 @@ FOLDERS = {
 }
 # What runs every pass and writes the graph down afterwards, whichever passes are asked for.
 RUNNER = "optimizer/optimizing/child.py"
+LIBRARY = "kernels/__init__.py", "kernels/ops"  # which loads its operations by listing their folder
 HELPERS = ("optimizer.optimizing.", "optimizer.compiling.step.", "kernels.")
 
 
@@ -70,6 +71,9 @@ def _imported(path: Path) -> frozenset[Path]:
         else:
             continue
         found |= {file for name in names if (file := _file(name)) is not None}
+    package, listed = LIBRARY
+    if path == ROOT / package:
+        found |= set((ROOT / listed).glob("*.py"))
     return frozenset(found)
 
 

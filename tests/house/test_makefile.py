@@ -61,7 +61,8 @@ def test_run_starts_the_platform_alone() -> None:
 
 
 def test_the_tests_leave_out_what_takes_minutes() -> None:
-    assert '-m "not slow" tests' in make("-n", "test")
+    assert '-m "not slow and not whole" tests' in make("-n", "test")
+    assert '-m "whole and not slow"' in make("-n", "test-whole")
 
 
 def test_the_benchmark_runs_examples_and_suite_and_its_short_form_four_models() -> None:
@@ -77,3 +78,4 @@ def test_the_benchmark_runs_examples_and_suite_and_its_short_form_four_models() 
 def test_ci_checks_first_so_that_pytest_has_the_last_word() -> None:
     steps = re.findall(r"^make (\S+)", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
     assert steps[-2:] == ["check", "test"]
+    assert "test-whole" in steps, "what `make test` leaves out is left out nowhere"

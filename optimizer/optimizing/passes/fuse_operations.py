@@ -8,16 +8,12 @@ share memory with an in-place write, and arguments that are computed too late.
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import inspect
-import sys
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 from torch import fx
 
-from kernels import KERNELS, norms, patterns
+from kernels import KERNELS
 from kernels.spec import Kernel, Match, Mismatch, as_tuple
 from optimizer.optimizing.any_pass import PassOptions
 from optimizer.optimizing.base import Pass, Report, register_pass
@@ -34,12 +30,6 @@ class FuseOperations(Pass):
 
     class Options(PassOptions):
         kernels: list[str] | None = Field(default=None, description="only these kernels; null: the whole library")
-
-    @functools.cached_property
-    def identity(self) -> str:  # type: ignore[override]
-        """What it does depends on the kernels as well."""
-        modules = [norms, patterns, *(sys.modules[type(one).__module__] for one in (self, *KERNELS))]
-        return hashlib.sha256("".join(inspect.getsource(module) for module in modules).encode()).hexdigest()
 
     def apply(self, graph: Graph, options: Any, report: Report) -> None:
         chosen = [KERNELS.get(name) for name in options.kernels] if options.kernels is not None else list(KERNELS)
