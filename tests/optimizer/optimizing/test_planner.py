@@ -83,6 +83,13 @@ def test_rewritten_candidates_carry_only_passes_that_applied_in_their_order():
     assert not first.peer
 
 
+def test_operations_of_the_kernel_library_are_proposed_where_their_kernels_run():
+    fused = [rewrite("fuse_operations", numerics="reassociates")]
+    assert planner(rewrites=fused).first_rewritten() == []
+    (candidate,) = planner(rewrites=fused, target="cuda:sm_90").first_rewritten()
+    assert [dump_step(step)["pass"] for step in candidate.steps if isinstance(step, PassStep)] == ["fuse_operations"]
+
+
 def test_no_rewrite_applied_means_no_rewritten_candidate():
     assert planner(rewrites=[rewrite("fold_batch_norm", applied=0)]).first_rewritten() == []
 
