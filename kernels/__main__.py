@@ -1,7 +1,7 @@
 """`python -m kernels [--json]`: the library, as a list to read or as JSON.
 
-Of each kernel: name, formula, dtypes, targets, the spellings that it matches, the configurations to choose from.
-Imports torch, never triton.
+Of each kernel: name, formula, dtypes, targets, the spellings that it matches, the configurations to choose from, its
+cost, and its resources as compiled ahead of time. Imports torch, never triton.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import sys
 from typing import Any
 
 from kernels import KERNELS
+from kernels.describing import described, devices
 
 FORMAT = 1
 
 
 def library() -> dict[str, Any]:
-    return {"format": FORMAT, "kernels": [kernel.manifest() for kernel in KERNELS]}
+    return {"format": FORMAT, "devices": devices(), "kernels": [described(kernel) for kernel in KERNELS]}
 
 
 def lines(document: dict[str, Any]) -> list[str]:

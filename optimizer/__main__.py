@@ -101,6 +101,8 @@ def _diagnose(options: argparse.Namespace) -> int:
     if answer.problem is not None:
         print(f"{answer.problem.message} ({answer.problem.place or answer.problem.id})", file=sys.stderr)
         print(answer.problem.remedy, file=sys.stderr)
+        if answer.findings and not options.json:
+            print("\n".join(lines(answer)))
         return {"user": EXIT_USER, "usage": EXIT_USAGE}.get(answer.problem.side, EXIT_OURS)
     if not options.json:
         print("\n".join(lines(answer)))

@@ -1,7 +1,8 @@
 """`python -m optimizer.manifest [TARGET]`: what can be done here, as JSON, for pages that show it without torch.
 
 Passes, kernels, backends and diagnosis rules with the JSON schemas of their options, why a backend cannot be used
-here, the machine and its devices. Imports torch: the coordinator asks it in a process of its own.
+here, the targets that can be predicted without a device, the machine and its devices. Imports torch: the coordinator
+asks it in a process of its own.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ from typing import Any
 import torch
 
 from kernels import KERNELS
+from kernels.describing import described
+from kernels.describing import devices as compiled_for
 from optimizer import machine
 from optimizer.compiling.base import BACKENDS
+from optimizer.coordinator.explain import KNOWN
 from optimizer.diagnosing.base import RULES
 from optimizer.optimizing.base import standard_order
 from optimizer.optimizing.onnx_passes.base import standard_order as onnx_standard_order
@@ -33,7 +37,9 @@ def manifest(target: str) -> dict[str, Any]:
         "passes": [one.manifest() for one in standard_order()],
         "onnx_passes": [one.manifest() for one in onnx_standard_order()],
         "step_passes": [one.manifest() for one in step_standard_order()],
-        "kernels": [kernel.manifest() for kernel in KERNELS],
+        "kernels": [described(kernel) for kernel in KERNELS],
+        "kernels_compiled_for": compiled_for(),
+        "predicts": list(KNOWN),
         "backends": [{**backend.manifest(), "unavailable": backend.unavailable(target)} for backend in BACKENDS],
         "rules": [{"name": rule.name, "summary": _summary(rule)} for rule in RULES],
         "machine": machine.fixed_conditions(target=target, threads=machine.physical_cores()),

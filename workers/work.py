@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from optimizer.errors import FuseworksError
 from optimizer.result import Event, Result, RunStatus
+from optimizer.spec import Purpose
 from workers import errors as _errors  # noqa: F401  its ids must be in the catalogue
 from workers import noise_floor
 from workers.answer import answer, artifacts, made
@@ -168,12 +169,15 @@ class _Attempt:
         def go_on() -> bool:
             return self._why_not() is None
 
+        # a prediction's GPU is not here: what it takes is this worker's own device, on which others may measure
+        target = self.settings.target if claim.purpose == Purpose.EXPLAIN else claim.target
+
         def waiting() -> None:
-            text = f"Waiting for the device {claim.target}: another run measures on it"
+            text = f"Waiting for the device {target}: another run measures on it"
             reporter.add(Event(kind="log", at_s=0.0, budget_s=claim.policy.budget_s, message=text))
 
         shared = shares_device(claim.purpose)
-        device = self.settings.device if claim.target == self.settings.target else claim.target
+        device = self.settings.device if target == self.settings.target else target
         with device_lock(self.settings.device_locks, device, shared=shared, go_on=go_on, on_wait=waiting) as lock:
             self.lease.work_begins()
             spec = place_order(claim, self.api, scratch, out=out, go_on=go_on)

@@ -19,8 +19,9 @@ from optimizer.spec import Mode
 def capture(
     session: Session, request: dict[str, Any], arrays: list[np.ndarray]
 ) -> tuple[dict[str, Any], list[np.ndarray]]:
-    """`{upload, format, workload, seed}` → `{workload, inspection, content?}`; sends the graph, a module's weights, and
-    those samples that the workload names, where the upload holds them. `content`: a digest of what was captured."""
+    """`{upload, format, workload, seed}` → `{workload, inspection, content?, outline?}`; sends the graph, a module's
+    weights, and those samples that the workload names, where the upload holds them. `content`: a digest of what was
+    captured; `outline`: the graph as data."""
     format, upload = str(request["format"]), Path(request["upload"])
     logging.getLogger("torch").setLevel(logging.ERROR)
     zipped = format == "zip"
@@ -44,6 +45,7 @@ def _torch(session: Session, upload: Path, format: str, request: dict[str, Any])
     from optimizer.capturing.torch_graph import save_program
     from optimizer.capturing.torch_inspection import inspection
     from optimizer.capturing.torch_module import load_module
+    from optimizer.capturing.torch_outline import outline
     from optimizer.capturing.torch_step import capture_step, save_step
     from optimizer.capturing.torch_upload import capture_upload, given_workload
     from optimizer.capturing.torch_weights import save_weights
@@ -70,10 +72,12 @@ def _torch(session: Session, upload: Path, format: str, request: dict[str, Any])
     else:
         save_step(captured.program, design, model)
     session.send_file(model.name, model)
+    outlined = outline(captured.program, captured.workload)
     return {
         "workload": captured.workload.model_dump(by_alias=True, mode="json"),
         "inspection": inspection(captured),
         "content": content_digest(captured.program),
+        "outline": outlined.model_dump(mode="json", exclude_defaults=True) if outlined is not None else None,
     }
 
 

@@ -19,13 +19,13 @@ def inspection(captured: Captured) -> dict[str, Any]:
     program = captured.program
     state = [t for t in program.state_dict.values() if isinstance(t, torch.Tensor)]
     constants = [t for t in program.constants.values() if isinstance(t, torch.Tensor)]
-    symbols = _symbol_names(program, captured.workload)
+    symbols = symbol_names(program, captured.workload)
     outputs = []
     notes = list(captured.notes)
     by_name = {node.name: node for node in program.graph.nodes}
     for name, node_name in zip(captured.outputs, program.graph_signature.user_outputs, strict=True):
         value = by_name[str(node_name)].meta["val"]
-        shape = [size if isinstance(size, int) else _named(str(size.node.expr), symbols) for size in value.shape]
+        shape = [size if isinstance(size, int) else named(str(size.node.expr), symbols) for size in value.shape]
         outputs.append({"name": name, "dtype": dtype_name(value.dtype), "shape": shape})
         if any(isinstance(size, torch.SymInt) and free_unbacked_symbols(size) for size in value.shape):
             notes.append(f"The size of output {name!r} depends on values, not on sizes alone")
@@ -40,7 +40,7 @@ def inspection(captured: Captured) -> dict[str, Any]:
     }
 
 
-def _symbol_names(program: ExportedProgram, workload: Workload) -> dict[str, str]:
+def symbol_names(program: ExportedProgram, workload: Workload) -> dict[str, str]:
     names = {}
     for node, spec in zip(torch_graph.user_placeholders(program), workload.inputs, strict=True):
         for size, dim in zip(node.meta["val"].shape, spec.shape, strict=True):
@@ -49,7 +49,7 @@ def _symbol_names(program: ExportedProgram, workload: Workload) -> dict[str, str
     return names
 
 
-def _named(expression: str, symbols: dict[str, str]) -> str:
+def named(expression: str, symbols: dict[str, str]) -> str:
     return re.sub(r"\b\w+\b", lambda match: symbols.get(match[0], match[0]), expression)
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from optimizer.capturing.inspector import inspect_upload
+from optimizer.capturing.outline import Outline
 from optimizer.capturing.samples import FILE, Samples, read_samples
 from optimizer.coordinator.context import RunContext
 from optimizer.errors import FuseworksError, catalogue
@@ -39,7 +40,7 @@ catalogue(
 class Captured:
     """One upload as the rest of the run sees it. `weights` is set when the upload is a module that we build, from
     random numbers of `seed`. `content`: a digest of graph and weights; None where there is none, and nothing built from
-    it is reused."""
+    it is reused. `outline`: None of an ONNX graph, and of a graph with very many nodes."""
 
     upload: Path
     upload_format: Literal["pt2", "py", "zip", "onnx"]
@@ -51,6 +52,7 @@ class Captured:
     samples: Samples | None = None
     seed: int = 0
     content: str | None = None
+    outline: Outline | None = None
 
     @property
     def baseline_backend(self) -> str:
@@ -97,6 +99,7 @@ def capture(context: RunContext, upload: Path, workload: Workload | None) -> Cap
         samples=_samples(folder / FILE, filled),
         seed=seed,
         content=_content(reply.fields.get("content"), model),
+        outline=_outline(reply.fields.get("outline")),
     )
     sizes = ", ".join(
         f"{name} = {dim.serve[0]} ({dim.min} to {dim.max})" for name, dim in captured.workload.dims.items()
@@ -168,6 +171,13 @@ def _workload(document: Any) -> Workload:
         return Workload.model_validate(document)
     except ValidationError as error:
         raise FuseworksError("child:user:bad-answer", text=f"the captured workload is not valid: {error}") from error
+
+
+def _outline(document: Any) -> Outline | None:
+    try:
+        return Outline.model_validate(document) if document is not None else None
+    except ValidationError as error:
+        raise FuseworksError("child:user:bad-answer", text=f"the graph's outline is not valid: {error}") from error
 
 
 def _inspection(document: Any, info: Any) -> Inspection:

@@ -14,14 +14,16 @@ from pathlib import Path
 from optimizer.coordinator.answer import Answer
 from optimizer.coordinator.context import RunContext
 from optimizer.coordinator.traces import TraceFile, read_traces, trace_files
+from optimizer.diagnosing.base import Evidence
+from optimizer.diagnosing.base import diagnose as causes
 from optimizer.diagnosing.diagnosis import NOTHING, Diagnosis, TracedRank
 from optimizer.diagnosing.traces.comparing import compare
 from optimizer.diagnosing.traces.document import RankTrace
 from optimizer.diagnosing.traces.facts import facts
-from optimizer.diagnosing.traces.ranking import ranked
+from optimizer.diagnosing.traces.ranking import WORTH_DOING, ranked
 from optimizer.diagnosing.traces.stragglers import waits
 from optimizer.errors import FuseworksError, load_catalogue
-from optimizer.result import Event, Problem, Result
+from optimizer.result import Event, Finding, Problem, Result
 from optimizer.spec import Purpose, RunSpec
 
 NO_GPU = "There is no GPU event in {name}: what a GPU did cannot be told. Record with ProfilerActivity.CUDA."
@@ -115,9 +117,11 @@ def _of_model(path: Path, trusted: bool) -> Diagnosis:
     answer = Diagnosis(of=[path.name], findings=result.findings, notes=result.notes, sandbox=result.sandbox)
     if result.problem is not None:
         answer.problem = result.problem
+        # a model that has no single graph: its line and its remedy are a finding as much as an error
+        answer.findings = result.findings or causes(Evidence.of_problem(result.problem))
         return answer
     answer.facts = _model_facts(result)
-    answer.summary = result.summary if result.findings else NOTHING
+    answer.summary = result.summary
     return answer
 
 
@@ -138,8 +142,16 @@ def _find_causes(context: RunContext, answer: Answer) -> None:
         prepare.find_causes(bench)
     finally:
         bench.close()
-    count = len(answer.findings)
-    answer.summary = f"{count} finding{'s' if count != 1 else ''}" if count else NOTHING
+    answer.summary = _told(answer.findings)
+
+
+def _told(findings: Sequence[Finding]) -> str:
+    count = len(findings)
+    told = f"{count} finding{'s' if count != 1 else ''}" if count else ""
+    returned = sum(finding.counted_share or 0.0 for finding in findings)
+    if returned >= WORTH_DOING or any(finding.severity in ("high", "medium") for finding in findings):
+        return told
+    return f"{told}. {NOTHING}" if told else NOTHING
 
 
 def _ignore(event: Event) -> None:

@@ -23,6 +23,9 @@ def inspect(context: RunContext, answer: Answer) -> None:
             rewrites=answer.rewrites,
             dynamic_batch=bool(captured.workload.dims),
             notes=captured.inspection.notes,
+            outline=captured.outline,
+            workload=captured.workload,
+            samples=captured.samples,
         )
     )
     applied = [rewrite.pass_ for rewrite in answer.rewrites if rewrite.applied]

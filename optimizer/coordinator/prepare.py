@@ -229,6 +229,9 @@ def find_causes(bench: Bench) -> None:
                 rewrites=bench.answer.rewrites,
                 dynamic_batch=bool(bench.workload.dims),
                 notes=bench.captured.inspection.notes,
+                outline=bench.captured.outline,
+                workload=bench.captured.workload,
+                samples=bench.captured.samples,
             )
         )
     for finding in bench.answer.findings:

@@ -5,25 +5,44 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from kernels.registry import Registry
+from optimizer.capturing.outline import Outline
+from optimizer.capturing.samples import Samples
+from optimizer.diagnosing.graphs.counting import count
+from optimizer.diagnosing.graphs.view import GraphView
 from optimizer.diagnosing.traces.document import RankTrace
-from optimizer.result import Finding, Profile, Rewrite
+from optimizer.result import Finding, Problem, Profile, Rewrite
+from optimizer.spec import Workload
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What rules may look at. `traces`: of one job, a rank each; then there is no profile and there are no rewrites."""
+    """What rules may look at. `traces`: of one job, a rank each; then there is no profile and there are no rewrites.
+    `outline`: the captured graph; `problem`: why there is none, where the capture gave up."""
 
     profile: Profile | None
     rewrites: Sequence[Rewrite]
     dynamic_batch: bool
     notes: Sequence[str] = ()
     traces: Sequence[RankTrace] = ()
+    outline: Outline | None = None
+    workload: Workload | None = None
+    samples: Samples | None = None
+    problem: Problem | None = None
 
     @classmethod
     def of_traces(cls, traces: Sequence[RankTrace]) -> Evidence:
         return cls(profile=None, rewrites=(), dynamic_batch=True, traces=traces)
+
+    @classmethod
+    def of_problem(cls, problem: Problem) -> Evidence:
+        return cls(profile=None, rewrites=(), dynamic_batch=True, problem=problem)
+
+    @cached_property
+    def graph(self) -> GraphView | None:
+        return GraphView(self.outline, self.profile) if self.outline is not None else None
 
 
 class Rule(ABC):
@@ -41,6 +60,17 @@ _SEVERITY = ("high", "medium", "low", "info")
 
 
 def diagnose(evidence: Evidence) -> list[Finding]:
-    """Every rule's findings, the most severe first."""
+    """Every rule's findings: the most severe first, and of those the ones that give back most."""
     findings = [finding for rule in RULES for finding in rule.check(evidence)]
-    return sorted(findings, key=lambda finding: _SEVERITY.index(finding.severity))
+    if evidence.graph is not None:
+        count(findings, evidence.graph)
+    findings = [finding for finding in findings if not _told_by_another(finding, findings)]
+    return sorted(findings, key=lambda finding: (_SEVERITY.index(finding.severity), -(finding.counted_share or 0.0)))
+
+
+def _told_by_another(finding: Finding, findings: Sequence[Finding]) -> bool:
+    """What a pass would rewrite, where a rule of its own says more of every one of these places."""
+    places = finding.evidence.get("sites")
+    if places is None:
+        return False
+    return any(one.evidence.get("places_by_pass", {}).get(finding.evidence["pass"], 0) >= places for one in findings)

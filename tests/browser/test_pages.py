@@ -8,10 +8,13 @@ from collections.abc import Callable
 import pytest
 from django.urls import reverse
 
+from fuseworks.fleet.models import Worker
 from fuseworks.runs.models import Run, RunEvent
 from tests.browser.conftest import OpenPage
 from tests.browser.support import Watched
 from tests.platform.factories import make_run
+from tests.platform.recipes.test_kernels import MANIFEST
+from tests.platform.results import predictions
 from tests.platform.results.support import document, finished_run
 from tests.platform.scoping.world import World
 
@@ -39,6 +42,10 @@ def failed(world: World) -> object:
     return Run.objects.get(status="failed").pk
 
 
+def predicted(world: World) -> object:
+    return Run.objects.get(purpose="explain").pk
+
+
 PAGES: dict[str, Address] = {
     "dashboard": at("home"),
     "models": at("models"),
@@ -53,12 +60,17 @@ PAGES: dict[str, Address] = {
     "run-failed": at("run", failed),
     "run-finished": at("run", finished),
     "comparison": at("run_comparison", finished),
+    "run-predicted": at("run", predicted),
+    "comparison-predicted": at("run_comparison", predicted),
     "comparison-of-two-versions": at("run_comparison", lambda w: w.gate.pk),
     "comparisons": lambda world: reverse("comparisons") + f"?runs={world.finished.pk},{world.finished_too.pk}",
     "comparisons-choose": at("comparisons"),
     "gates": at("gates"),
     "catalog": at("catalog"),
     "catalog-nothing-fits": lambda world: reverse("catalog") + "?q=nothing-like-this",
+    "kernels": at("kernels"),
+    "kernels-nothing-fits": lambda world: reverse("kernels") + "?q=nothing-like-this",
+    "kernel": at("kernel", lambda w: w.kernel),
     "recipe": at("recipe", lambda w: w.published.recipe_id),
     "recipe-draft": at("recipe", lambda w: w.draft.recipe_id),
     "recipe-deprecated": at("recipe", lambda w: w.deprecated.recipe_id),
@@ -92,6 +104,8 @@ STRANGERS_PAGES = {"sign-in": at("sign_in"), "reset-password": at("reset_passwor
 def world() -> World:
     made = World()
     finished_run(document("din"), made.version)
+    finished_run(predictions.document(purpose="explain"), made.version, target="cuda:sm_90")
+    Worker.objects.update(manifest={**MANIFEST, "predicts": ["cuda:sm_80", "cuda:sm_90"]})
     run = make_run(
         made.version,
         status="running",

@@ -41,6 +41,17 @@ def test_every_pass_kernel_backend_and_rule_is_in_it(manifest: dict[str, Any]) -
     assert all(rule["summary"] for rule in manifest["rules"])
 
 
+def test_kernels_come_with_their_cost_and_what_they_were_compiled_for(manifest: dict[str, Any]) -> None:
+    norm = next(one for one in manifest["kernels"] if one["name"] == "rms_norm")
+    assert norm["cost"][0]["bytes"] > 0
+    assert {one["target"] for one in norm["resources"]} == set(manifest["kernels_compiled_for"])
+    assert manifest["kernels_compiled_for"]["cuda:sm_90"] == "NVIDIA H100 SXM 80 GB"
+
+
+def test_it_says_for_which_gpus_a_model_can_be_predicted(manifest: dict[str, Any]) -> None:
+    assert manifest["predicts"] == ["cuda:sm_80", "cuda:sm_90", "cuda:sm_100"]
+
+
 def test_options_come_with_their_schema_and_description(manifest: dict[str, Any]) -> None:
     merge = next(one for one in manifest["passes"] if one["name"] == "merge_embedding_tables")
     assert merge["options_schema"]["properties"]["max_bytes"]["description"] == "size of one merged table, at most"

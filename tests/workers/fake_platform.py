@@ -30,6 +30,7 @@ class Platform:
     against: bytes | None = None
     filename: str = "model.py"
     purpose: str = "optimize"
+    target: str = "cpu"
     recipe: dict[str, Any] | None = None
     lease_s: float = 20.0
     time_left_s: float = 600.0
@@ -156,7 +157,7 @@ class Platform:
         policy = {"budget_s": 60.0}
         return {
             "purpose": self.purpose,
-            "target": "cpu",
+            "target": self.target,
             "policy": policy,
             "workload": None,
             "files": files,

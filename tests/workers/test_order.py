@@ -54,6 +54,11 @@ def test_a_replay_gets_its_recipe_as_a_file(order: Order) -> None:
     assert json.loads(read(spec["recipe"])) == {"kind": "Recipe", "steps": []}
 
 
+def test_a_prediction_names_the_gpu_that_is_not_here(order: Order) -> None:
+    spec = order(purpose="explain", target="cuda:sm_90")
+    assert (spec["purpose"], spec["target"]) == ("explain", "cuda:sm_90")
+
+
 def test_files_can_be_read_by_the_uid_that_a_sandboxed_child_drops_to(order: Order) -> None:
     path = Path(str(order()["model"]))
     assert path.stat().st_mode & 0o777 == 0o644

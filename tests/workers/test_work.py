@@ -351,9 +351,11 @@ def test_an_artifact_that_the_platform_refuses_is_named_in_the_notes(platform: S
 # ---- the device ------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_waits_for_its_device_and_says_so(platform: Start, settings: Settings) -> None:
-    one = platform()
-    with device_lock(settings.device_locks, "cpu", shared=True):
+# a prediction's GPU is not here: it waits for who measures on the worker's own device
+@pytest.mark.parametrize(("asked", "shared"), [({}, True), ({"purpose": "explain", "target": "cuda:sm_90"}, False)])
+def test_a_run_waits_for_its_device_and_says_so(platform: Start, settings: Settings, asked: Any, shared: bool) -> None:
+    one = platform(**asked)
+    with device_lock(settings.device_locks, "cpu", shared=shared):
         working = Working(one, settings)
         one.wait_for(lambda: bool(one.events))
         assert "files" not in one.calls

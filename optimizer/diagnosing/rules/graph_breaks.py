@@ -1,12 +1,20 @@
-"""Compiled code falls into several regions, with Python between them. Silent with one region."""
+"""Compiled code falls into several regions, with Python between them. Silent with one region.
+
+Of a model: what no graph can hold, with its line. Branches on values and values as numbers have rules of their own.
+"""
 
 from __future__ import annotations
 
-from optimizer.diagnosing.base import register_rule
+from collections.abc import Iterator
+
+from optimizer.diagnosing.base import Evidence, register_rule
+from optimizer.diagnosing.graphs.refusals import refusal, told
 from optimizer.diagnosing.traces.document import RankTrace
 from optimizer.diagnosing.traces.recompiles import compilations
 from optimizer.diagnosing.traces.trace_rule import Claim, GpuRule, idle
+from optimizer.result import Finding
 
+UNCAPTURED = ("capturing:user:unsupported-operation", "capturing:user:not-exportable")
 MIN_REGIONS = 3
 
 
@@ -17,6 +25,17 @@ class GraphBreaks(GpuRule):
         "more than two compiled regions run in a step (torch.compile's own ids; separate models count as "
         "well: a proposal)"
     )
+
+    def check(self, evidence: Evidence) -> Iterator[Finding]:
+        yield from super().check(evidence)
+        problem = refusal(evidence, *UNCAPTURED)
+        if problem is not None:
+            yield told(
+                self,
+                problem,
+                "The graph breaks: what runs there cannot be captured",
+                steps=("Move what only serves tests, logs or checks out of forward.",),
+            )
 
     def look(self, rank: RankTrace) -> Claim | None:
         frames = compilations(rank)

@@ -79,6 +79,7 @@ PURPOSES: dict[str, Any] = {
     "optimize": _("optimize"),
     "replay": _("replay"),
     "compare": _("compare"),
+    "explain": _("explain"),
 }
 
 COMPARED_AS: dict[str, Any] = {"packaged": _("as packaged"), "uploaded": _("as uploaded")}

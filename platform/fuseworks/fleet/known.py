@@ -1,4 +1,5 @@
-"""Which passes and backends there are, as far as any worker ever told: the web process cannot import them.
+"""Which passes and backends there are and which targets are predicted for, as far as any worker ever told: the web
+process cannot import them.
 
 Not for what may be used at this moment: a backend that a worker lists as unavailable is known all the same.
 """
@@ -20,12 +21,16 @@ class Known:
 
     passes: frozenset[str]
     backends: frozenset[str]
+    predicts: frozenset[str] = frozenset()
 
     def unknown_passes(self, names: list[str]) -> list[str]:
         return [name for name in names if self.passes and name not in self.passes]
 
     def unknown_backends(self, names: list[str]) -> list[str]:
         return [name for name in names if self.backends and name not in self.backends]
+
+    def cannot_predict(self, target: str) -> bool:
+        return bool(self.predicts) and target not in self.predicts
 
 
 def known(*, target: str | None = None) -> Known:
@@ -35,6 +40,7 @@ def known(*, target: str | None = None) -> Known:
     return Known(
         passes=frozenset(item.name for manifest in told for item in manifest.passes),
         backends=frozenset(item.name for manifest in told for item in manifest.backends),
+        predicts=frozenset(target for manifest in told for target in manifest.predicts),
     )
 
 

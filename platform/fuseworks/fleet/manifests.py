@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+LONG = ("resources", "cost")
+
 
 @dataclass(frozen=True)
 class Item:
@@ -30,11 +32,12 @@ class Manifest:
     backends: list[Item]
     passes: list[Item]
     kernels: list[Item]
+    predicts: list[str]
     libraries: list[tuple[str, str]]
 
     @classmethod
     def of(cls, document: dict[str, Any]) -> Manifest:
-        libraries = document.get("libraries")
+        libraries, told = document.get("libraries"), document.get("predicts")
         return cls(
             devices=[_device(entry) for entry in _dictionaries(document.get("devices"))],
             backends=_items(document.get("backends"), "summary"),
@@ -44,11 +47,21 @@ class Manifest:
                 for found in _items(document.get(kind), "summary")
             ],
             kernels=_items(document.get("kernels"), "formula"),
+            predicts=[one for one in told if isinstance(one, str)] if isinstance(told, list) else [],
             libraries=sorted((str(k), str(v)) for k, v in libraries.items()) if isinstance(libraries, dict) else [],
         )
 
     def __bool__(self) -> bool:
         return bool(self.devices or self.backends or self.passes or self.kernels)
+
+
+def in_short(document: dict[str, Any]) -> dict[str, Any]:
+    """Without what of each kernel is told at `kernels/`, which makes most of it."""
+    kernels = document.get("kernels")
+    if not isinstance(kernels, list):
+        return document
+    short = [{k: v for k, v in one.items() if k not in LONG} if isinstance(one, dict) else one for one in kernels]
+    return {**document, "kernels": short}
 
 
 def _dictionaries(value: Any) -> list[dict[str, Any]]:

@@ -16,7 +16,9 @@ from django.utils.translation import ngettext
 
 from fuseworks.accounts.permissions import Actor
 from fuseworks.fleet.fair_share import Load, Waiting, fair_order
+from fuseworks.fleet.manifests import in_short
 from fuseworks.fleet.models import Worker
+from fuseworks.fleet.serving import queue, served_by
 from fuseworks.runs.models import OPEN, Attempt, AttemptState, Purpose, Run, Status
 from fuseworks.runs.services.attempts import IN_VAIN
 
@@ -39,15 +41,15 @@ def workers_alive(*, now: datetime) -> QuerySet[Worker]:
 
 def attempts_open(*, target: str | None = None) -> QuerySet[Attempt]:
     found = Attempt.objects.filter(state__in=OPEN)
-    return found if target is None else found.filter(run__target=target)
+    return found if target is None else found.alias(queue=queue("run__")).filter(queue=target)
 
 
 def free_workers(*, now: datetime) -> dict[str, int]:
     """By target: living workers that have no run, less the messages that are on their way already."""
     claimed = Attempt.objects.filter(worker=OuterRef("pk"), state=AttemptState.CLAIMED)
     free = Counter(workers_alive(now=now).exclude(Exists(claimed)).values_list("target", flat=True))
-    on_their_way = Attempt.objects.filter(state=AttemptState.SENT).values_list("run__target", flat=True)
-    nobodys = Attempt.objects.filter(state=AttemptState.CLAIMED, worker=None).values_list("run__target", flat=True)
+    on_their_way = Attempt.objects.filter(state=AttemptState.SENT).values_list(queue("run__"), flat=True)
+    nobodys = Attempt.objects.filter(state=AttemptState.CLAIMED, worker=None).values_list(queue("run__"), flat=True)
     free.subtract(on_their_way)
     free.subtract(nobodys)
     return {target: count for target, count in free.items() if count > 0}
@@ -60,7 +62,8 @@ def waiting(*, target: str, now: datetime) -> list[Waiting]:
         run=OuterRef("pk"), state=AttemptState.GAVE_UP, ended_at__gt=now - AFTER_GIVING_UP
     )
     rows = (
-        Run.objects.filter(status=Status.QUEUED, target=target, cancel_requested_at=None)
+        Run.objects.alias(queue=queue())
+        .filter(status=Status.QUEUED, queue=target, cancel_requested_at=None)
         .exclude(Exists(sent))
         .exclude(Exists(given_up))
         .filter(Q(send_after=None) | Q(send_after__lte=now))
@@ -109,13 +112,14 @@ def queue_place(*, run: Run, now: datetime | None = None) -> QueuePlace | None:
     if run.status != Status.QUEUED:
         return None
     now = now or timezone.now()
-    workers = workers_alive(now=now).filter(target=run.target).count()
+    target = served_by(run)
+    workers = workers_alive(now=now).filter(target=target).count()
     if workers and run.unclaimed >= IN_VAIN:
         return QueuePlace(0, workers, "link", run.unclaimed)
     if Attempt.objects.filter(run=run, state=AttemptState.SENT).exists():
         return QueuePlace(0, workers, "claim" if workers else "worker")
     ahead = 0
-    for turn in fair_order(waiting(target=run.target, now=now), load(target=run.target)):
+    for turn in fair_order(waiting(target=target, now=now), load(target=target)):
         if turn.run_id == run.pk:
             break
         ahead += 1
@@ -133,6 +137,10 @@ class WorkerView:
     @property
     def manifest(self) -> dict[str, Any]:
         return self.worker.manifest if isinstance(self.worker.manifest, dict) else {}
+
+    @property
+    def manifest_in_short(self) -> dict[str, Any]:
+        return in_short(self.manifest)
 
 
 def fleet(*, actor: Actor, now: datetime | None = None) -> list[WorkerView]:
@@ -161,8 +169,8 @@ def _view(
 
 @dataclass(frozen=True)
 class Queue:
-    """Of one target. `waiting` counts runs of all teams; `in_vain` those of them that were sent IN_VAIN times or more,
-    and that no worker took up."""
+    """Of the workers of one target (`serving.py` says what they serve). `waiting` counts runs of all teams; `in_vain`
+    those of them that were sent IN_VAIN times or more, and that no worker took up."""
 
     target: str
     waiting: int
@@ -181,9 +189,9 @@ def queues(*, now: datetime | None = None) -> list[Queue]:
     now = now or timezone.now()
     workers = Counter(workers_alive(now=now).values_list("target", flat=True))
     waits = Run.objects.filter(status=Status.QUEUED)
-    queued = Counter(waits.values_list("target", flat=True))
-    in_vain = Counter(waits.filter(unclaimed__gte=IN_VAIN).values_list("target", flat=True))
-    running = Counter(Run.objects.filter(status=Status.RUNNING).values_list("target", flat=True))
+    queued = Counter(waits.values_list(queue(), flat=True))
+    in_vain = Counter(waits.filter(unclaimed__gte=IN_VAIN).values_list(queue(), flat=True))
+    running = Counter(Run.objects.filter(status=Status.RUNNING).values_list(queue(), flat=True))
     free = free_workers(now=now)
     targets = sorted(set(workers) | set(queued) | set(running))
     return [Queue(t, queued[t], running[t], workers[t], free.get(t, 0), in_vain[t]) for t in targets]

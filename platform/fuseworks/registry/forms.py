@@ -15,6 +15,7 @@ from fuseworks.accounts.permissions import Actor
 from fuseworks.fleet.manifests import Manifest
 from fuseworks.fleet.models import Worker
 from fuseworks.fleet.selectors import workers_alive
+from fuseworks.fleet.serving import PREDICTS
 from fuseworks.registry.models import Family, Model, ModelVersion
 from fuseworks.registry.selectors import comparable_versions, teams_to_upload
 from fuseworks.runs.models import CompareAs
@@ -130,6 +131,21 @@ class RunForm(forms.Form):
         if self.cleaned_data.get("backends"):
             policy["backends"] = self.cleaned_data["backends"]
         return policy
+
+
+class PredictForm(forms.Form):
+    """A GPU that is not there: those that the workers at hand predict for. None where no such worker is alive."""
+
+    target = forms.ChoiceField(label=_("GPU"), help_text=_("It need not be there: nothing is run on it."))
+
+    def __init__(self, data: Any = None, *, prefix: str | None = None) -> None:
+        super().__init__(data, prefix=prefix)
+        workers = workers_alive(now=timezone.now()).filter(target=PREDICTS)
+        told = sorted({target for worker in workers for target in Manifest.of(worker.manifest).predicts})
+        field = self.fields["target"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = [(target, target) for target in told]
+        _dress(self)
 
 
 class CompareForm(forms.Form):

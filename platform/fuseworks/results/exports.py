@@ -10,6 +10,7 @@ from fuseworks.core.exporting import cell
 from fuseworks.registry.models import ModelVersion
 from fuseworks.results import operation_exports
 from fuseworks.results.models import RunResult
+from fuseworks.results.reading import predicted
 from fuseworks.results.reading.headline import as_deployed, equal_settings, over_best_peer
 from fuseworks.results.reading.tables import candidates
 from fuseworks.results.sides import Ratio, sides
@@ -55,7 +56,7 @@ COLUMNS = (
 
 
 def as_json(run: Run, stored: RunResult, result: Result, *, against: ModelVersion | None) -> dict[str, Any]:
-    """The run, its headline, the table of its operations, and the document as the optimizer wrote it.
+    """The run, its headline, the table of its operations, what is predicted, and the document as it was written.
 
     `against`: as the reader may see it; without it the document tells nothing of what was found in that upload.
     """
@@ -64,7 +65,13 @@ def as_json(run: Run, stored: RunResult, result: Result, *, against: ModelVersio
         document = {**document, "inspection": None}
     facts = run_facts(run, against=against)
     table = operation_exports.as_json(result)
-    return {"run": facts, "headline": headline(run, stored, result), "operations": table, "document": document}
+    return {
+        "run": facts,
+        "headline": headline(run, stored, result),
+        "operations": table,
+        "predicted": predicted.as_json(result.predicted),
+        "document": document,
+    }
 
 
 def run_facts(run: Run, *, against: ModelVersion | None) -> dict[str, Any]:

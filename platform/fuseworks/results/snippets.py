@@ -60,6 +60,9 @@ def as_command(
         shown.append(Snippet(_("The package"), f"fuseworks package {run.pk}"))
     if run.purpose == Purpose.OPTIMIZE:
         shown.append(Snippet(_("The same run once more"), _submitted(run)))
+    if run.purpose == Purpose.EXPLAIN:
+        asked = f"fuseworks explain {shlex.quote(run.version.filename)} --target {run.target}"
+        shown.append(Snippet(_("The same on your own machine"), asked))
     if run.purpose == Purpose.REPLAY and applied is not None:
         again = f"fuseworks recipe apply {applied.pk} {run.version_id} --wait{_policy(run)}"
         shown.append(Snippet(_("The same run once more"), again))

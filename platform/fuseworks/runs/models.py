@@ -18,6 +18,7 @@ class Purpose(models.TextChoices):
     OPTIMIZE = "optimize"
     REPLAY = "replay"
     COMPARE = "compare"
+    EXPLAIN = "explain"
 
 
 class Status(models.TextChoices):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from optimizer.capturing.child import OPERATIONS
+from optimizer.capturing.outline import Outline
 from optimizer.spec import Workload
 
 HEADER = """\
@@ -35,6 +36,7 @@ class Answer:
     def __init__(self, fields: dict[str, Any], session: LocalSession) -> None:
         self.workload = Workload.model_validate(fields["workload"])
         self.inspection: dict[str, Any] = fields["inspection"]
+        self.outline = Outline.model_validate(fields["outline"]) if fields.get("outline") is not None else None
         self.files = session.files
 
     @property

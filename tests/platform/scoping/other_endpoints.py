@@ -7,6 +7,7 @@ from tests.platform.scoping.other_pages import (
     a_deprecated,
     a_draft,
     a_file,
+    a_kernel,
     a_model,
     a_published,
     a_queued_run,
@@ -75,6 +76,8 @@ RECIPES: dict[str, Case] = {
     "recipe-list": case(
         GET=anyone(), POST=team("member", lambda w: {"team": w.team.slug, "document": document("another")})
     ),
+    "kernel-list": case(GET=anyone()),
+    "kernel-detail": case(a_kernel, GET=anyone()),
     "recipe-detail": case(a_recipe, GET=team("viewer"), PATCH=team("maintainer", lambda w: {"visibility": "unit"})),
     "recipe-version-detail": case(
         a_draft,

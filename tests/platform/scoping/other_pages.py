@@ -45,6 +45,10 @@ def a_recipe(world: World) -> dict[str, object]:
     return {"recipe_id": world.published.recipe_id}
 
 
+def a_kernel(world: World) -> dict[str, object]:
+    return {"name": world.kernel}
+
+
 def upload_form(world: World) -> dict[str, object]:
     return {"team": world.team.slug, "model_name": "New one", "file": SimpleUploadedFile("model.py", PYTHON + b"#n\n")}
 
@@ -70,6 +74,7 @@ REGISTRY: dict[str, Case] = {
     "version_inspection": case(a_version, GET=team("viewer")),
     "version_inspect": case(a_version, POST=team("member")),
     "version_optimize": case(a_version, POST=team("member", lambda w: RUN_FORM)),
+    "version_predict": case(a_version, POST=team("member", lambda w: {"predict-target": "cuda:sm_90"})),
     "version_compare": case(a_version, POST=team("member", lambda w: {"against": w.before.pk, "budget_s": "480"})),
     "version_delete": case(
         lambda w: {"version_id": w.idle_version.pk}, GET=team("maintainer"), POST=team("maintainer")
@@ -98,6 +103,8 @@ RESULTS: dict[str, Case] = {
 }
 RECIPES: dict[str, Case] = {
     "catalog": case(GET=anyone()),
+    "kernels": case(GET=anyone()),
+    "kernel": case(a_kernel, GET=anyone()),
     "recipe": case(a_recipe, GET=team("viewer")),
     "recipe_save": case(a_run, POST=team("member")),
     "recipe_new": case(

@@ -46,6 +46,9 @@ ROLES = ("viewer", "member", "maintainer", "owner")
 EMAIL = {role: f"zebra-{role}@example.com" for role in ROLES} | {"owner": "boss@example.com"}
 PYTHON = b"import torch\n\n\nclass Model(torch.nn.Module): ...\n"
 
+# its page tells which recipes use a kernel
+FUSING = [{"pass": "split_target_attention"}, {"pass": "fuse_operations"}, {"backend": "aot_inductor"}]
+
 
 @dataclass
 class World:
@@ -133,7 +136,11 @@ class World:
         self.gate: Run = make_run(self.version, purpose="compare", against=self.before, workload=self.workload)
         GateCheck.objects.create(run=self.gate, max_latency_ratio=1.05)
         now = timezone.now()
-        Worker.objects.create(name="host-cpu-1", host="host", target="cpu", last_seen_at=now, started_at=now)
+        self.kernel = "rms_norm"
+        told = {"kernels": [{"name": self.kernel}], "predicts": ["cuda:sm_90"]}
+        Worker.objects.create(
+            name="host-cpu-1", host="host", target="cpu", last_seen_at=now, started_at=now, manifest=told
+        )
 
     def _across(self) -> None:
         """The owner, who is in both teams, has compared the other team's model with this team's: the outsider may see
@@ -155,7 +162,7 @@ class World:
         actor = Actor(self.people["owner"])
         self.draft = recipe_save(actor=actor, team=self.team, document=document("zebra-draft", title="Zebra draft"))
         self.published = recipe_save(
-            actor=actor, team=self.team, document=document("zebra-recipe", title="Zebra recipe")
+            actor=actor, team=self.team, document={**document("zebra-recipe", title="Zebra recipe"), "steps": FUSING}
         )
         self.deprecated = recipe_save(actor=actor, team=self.team, document=document("zebra-old", title="Zebra old"))
         for one, state in ((self.published, RecipeState.PUBLISHED), (self.deprecated, RecipeState.DEPRECATED)):

@@ -25,7 +25,9 @@ class WorkerSerializer(serializers.Serializer[Any]):
     noise_floor_conditions = serializers.DictField(source="worker.noise_floor_conditions")
     last_seen_at = serializers.DateTimeField(source="worker.last_seen_at")
     started_at = serializers.DateTimeField(source="worker.started_at")
-    manifest = serializers.DictField(help_text="passes, kernels, backends, devices")
+    manifest = serializers.DictField(
+        source="manifest_in_short", help_text="passes, kernels in short (`kernels/` has them whole), backends, devices"
+    )
 
 
 class TargetQueueSerializer(serializers.Serializer[Any]):

@@ -17,7 +17,7 @@ from fuseworks.core.lookup import get_or_404
 from fuseworks.core.numbers import whole_number
 from fuseworks.recipes.selectors import matches
 from fuseworks.registry import selectors, workload_text
-from fuseworks.registry.forms import CompareForm, RunForm
+from fuseworks.registry.forms import CompareForm, PredictForm, RunForm
 from fuseworks.registry.models import ModelVersion
 from fuseworks.registry.workload_form import KINDS, MODES, WorkloadForm
 
@@ -45,6 +45,7 @@ def version_page(request: HttpRequest, actor: Actor, version: ModelVersion, **bo
         "runs": selectors.runs_of(actor=actor, model=version.model).filter(version=version)[:SHOWN_RUNS],
         "run_form": RunForm(prefix="run"),
         "compare_form": CompareForm(version=version),
+        "predict_form": PredictForm(prefix="predict"),
         "matches": [match for match in matching if match.reason is None][:SHOWN_MATCHES],
         "may_run": is_kept and may(actor, version.model.team, RUN),
         "may_delete": is_kept and may(actor, version.model.team, DELETE),

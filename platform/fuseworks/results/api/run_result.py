@@ -99,10 +99,32 @@ class OperationTableSerializer(serializers.Serializer[Any]):
     )
 
 
+class PredictedSumSerializer(serializers.Serializer[Any]):
+    predicted_ms = serializers.ListField(
+        child=serializers.FloatField(), min_length=2, max_length=2, help_text="of one call: lower end, upper end"
+    )
+    kernels_launched = serializers.IntegerField()
+    bytes_moved = serializers.IntegerField()
+
+
+class PredictedSerializer(serializers.Serializer[Any]):
+    """Of a GPU that is not there: nothing of it was run or measured. Kernels, library calls and the formula are in
+    `document.predicted`."""
+
+    target = serializers.CharField()
+    device = serializers.CharField(help_text="the one that stands for the target")
+    sizes = serializers.DictField(child=serializers.IntegerField())
+    applied = serializers.ListField(child=serializers.CharField(), help_text="our passes that applied")
+    before = PredictedSumSerializer(help_text="as uploaded")
+    after = PredictedSumSerializer(help_text="after our rewrites; the same where none applied")
+    difference = PredictedSumSerializer(help_text="after less before: below zero is less")
+
+
 class RunResultSerializer(serializers.Serializer[Any]):
     run = RunFactsSerializer()
     headline = HeadlineSerializer()
     operations = OperationTableSerializer()
+    predicted = PredictedSerializer(allow_null=True)
     document = serializers.DictField(help_text="optimizer.result.Result; `fuseworks schema result` prints its schema")
 
 

@@ -21,7 +21,7 @@ from fuseworks.recipes.selectors import applied_visible
 from fuseworks.registry.models import ModelVersion
 from fuseworks.results import exports, operation_exports, selectors, snippets
 from fuseworks.results.models import RunResult
-from fuseworks.results.reading import conditions, contenders, headline, operations, tables
+from fuseworks.results.reading import conditions, contenders, headline, operations, predicted, tables
 from fuseworks.results.reading.document import parse
 from fuseworks.results.reading.latencies import Unreadable, curves
 from fuseworks.results.reading.steps import step_words
@@ -77,6 +77,7 @@ def _page(run: Run, stored: RunResult, result: Result, against: ModelVersion | N
         "stored": stored,
         "result": result,
         "compares": run.purpose == Purpose.COMPARE,
+        "predicted": predicted.shown(result.predicted) if result.predicted is not None else None,
         "sides": seen,
         "gate_check": getattr(run, "gate_check", None),
         "title": headline.title(result, seen, run.version, other),

@@ -40,6 +40,8 @@ def title(result: Result, seen: Sides | None = None, version: Any = None, agains
         return _("Measured, but the result does not say which upload is which")
     if result.status != RunStatus.SUCCEEDED:
         return _("The run ended without a verdict")
+    if result.predicted is not None and result.verdict is None:
+        return _("Predicted for %(device)s: nothing was measured") % {"device": result.predicted.device}
     if result.speedup is None or result.verdict is None:
         return _("No faster recipe found: no candidate was correct and measured")
     speedup = figures.speedup(result.speedup)

@@ -1,6 +1,7 @@
 """`{% load results %}`: figures that only results have.
 
 {{ output.error|scientific }}  {{ operation.flops|count }}  {{ shapes|shapes }}  {{ kernel.nodes|nodes }}
+{{ kernel.bound_us|us }}  {{ kernel|loads }}  {{ row.lower_ms|more_ms }}  {{ row.bytes_moved|more_bytes }}
 {{ evidence|facts }}
 """
 
@@ -14,10 +15,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from fuseworks.core import figures
+from fuseworks.results.reading import predicted
 from fuseworks.results.reading.conditions import in_words
 from optimizer.result import GraphNode
 
 register = template.Library()
+register.filter("us", predicted.microseconds)
 
 
 def whole(value: Any) -> str:
@@ -91,3 +94,25 @@ def facts(value: Mapping[str, Any]) -> str:
         label, shown = EVIDENCE.get(key, (key.replace("_", " "), in_words))
         told.append(_("%(what)s: %(value)s") % {"what": label, "value": shown(one)})
     return ", ".join(told)
+
+
+@register.filter
+def loads(kernel: Any) -> str:
+    """Loads of 128 bits, out of all: `4 of 5`."""
+    return _("%(wide)s of %(all)s") % {"wide": kernel.vector_loads, "all": sum(kernel.loads.values())}
+
+
+@register.filter
+def more_ms(value: float) -> str:
+    """A difference of times, with its sign."""
+    return predicted.signed(value, figures.milliseconds(value))
+
+
+@register.filter
+def more_bytes(value: int) -> str:
+    return predicted.signed(value, figures.size(value))
+
+
+@register.filter
+def more(value: int) -> str:
+    return predicted.signed(value, str(value))

@@ -25,7 +25,11 @@ from fuseworks.runs.services import run_create
 class NewRunSerializer(Body):
     version = serializers.UUIDField(help_text="what is run; of a comparison the new version")
     purpose = serializers.ChoiceField(choices=Purpose.choices, default=Purpose.OPTIMIZE)
-    target = serializers.CharField(default="cpu", max_length=40, help_text="cpu, cuda:sm_90, rocm:gfx942")
+    target = serializers.CharField(
+        default="cpu",
+        max_length=40,
+        help_text="cpu, cuda:sm_90, rocm:gfx942; explain: the GPU to predict for, which need not be there",
+    )
     policy = PolicyField(required=False, help_text="what the run may spend and risk; what is left out has its default")
     workload = serializers.UUIDField(required=False, allow_null=True, help_text="default: the version's current one")
     against = serializers.UUIDField(required=False, allow_null=True, help_text="compare: the version before")
@@ -64,7 +68,8 @@ class Runs(generics.GenericAPIView[Run]):
     )
     def post(self, request: Any) -> Response:
         """Start a run. `optimize`, the default, leaves a result, and a recipe and a package where something faster was
-        found; `compare` with `max_latency_ratio` is a gate, whose exit code `gates/<run>/` tells."""
+        found; `compare` with `max_latency_ratio` is a gate, whose exit code `gates/<run>/` tells; `explain` predicts
+        for a GPU that is not there, and measures nothing."""
         actor = actor_of(request)
         given = NewRunSerializer(data=request.data)
         given.is_valid(raise_exception=True)

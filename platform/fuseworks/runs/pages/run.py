@@ -19,6 +19,7 @@ from fuseworks.core.discovery import STOP_POLLING, page
 from fuseworks.fleet.selectors import queue_place
 from fuseworks.recipes.selectors import applied_visible
 from fuseworks.results import snippets
+from fuseworks.results.reading import predicted
 from fuseworks.runs import selectors
 from fuseworks.runs.models import Run
 from fuseworks.runs.services.expiring import has_expired
@@ -59,6 +60,7 @@ def live_context(actor: Actor, found: Run) -> dict[str, Any]:
         "queue": queue_place(run=found),
         "stages": selectors.stages(run=found),
         "measurements": measurements,
+        "predicted": predicted.of_run(found),
         "best": measurements[0] if measurements and not found.is_terminal else None,
         "artifacts": list(selectors.artifacts(run=found)),
         "against": selectors.against_visible(actor=actor, run=found),

@@ -16,6 +16,7 @@ from fuseworks.accounts.models import Team
 from fuseworks.accounts.permissions import RUN, Actor, audit, require
 from fuseworks.core.errors import PlatformError
 from fuseworks.fleet.known import known, nearest
+from fuseworks.fleet.serving import PREDICTS
 from fuseworks.registry.models import ModelVersion, Workload
 from fuseworks.runs import bell, scrub
 from fuseworks.runs.errors import wrong_field
@@ -54,10 +55,10 @@ def run_create(
     team = version.model.team
     require(actor, team, RUN)
     purpose = _purpose(purpose)
-    _check_target(target)
+    _check_target(target, purpose)
     _check_kept(version)
     checked = _policy(policy, purpose)
-    _check_backends(checked, target)
+    _check_backends(checked, PREDICTS if purpose == Purpose.EXPLAIN else target)
     _check_against(actor, version, purpose, against)
     _check_recipe(actor, team, purpose, recipe_version)
     _check_gate(purpose, max_latency_ratio)
@@ -156,9 +157,17 @@ def _purpose(purpose: str) -> str:
     return str(Purpose(purpose))
 
 
-def _check_target(target: str) -> None:
+def _check_target(target: str, purpose: str) -> None:
     if not TARGET.fullmatch(target):
         raise wrong_field("target", _("cpu, cuda:sm_NN or rocm:gfxNNN"))
+    if purpose != Purpose.EXPLAIN:
+        return
+    if not target.startswith("cuda:"):
+        raise wrong_field("target", _("explain predicts for a GPU: cuda:sm_NN"))
+    there = known(target=PREDICTS)
+    if there.cannot_predict(target):
+        text = _("no worker predicts for {target}; there are: {known}")
+        raise wrong_field("target", format_lazy(text, target=target, known=", ".join(sorted(there.predicts))))
 
 
 def _check_kept(version: ModelVersion) -> None:
