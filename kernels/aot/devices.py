@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 GUIDE = "CUDA C++ Programming Guide, Technical Specifications per Compute Capability"
@@ -56,10 +57,22 @@ class Device:
         return self.memory_bytes_per_s * self.memory_latency_ns * 1e-9
 
 
-A100 = Device(
+# What GUIDE says of 8.0, 9.0 and 10.0 alike.
+_nvidia = partial(
+    Device,
+    maker="nvidia",
+    warp_size=32,
+    threads_per_sm=2048,
+    threads_per_block=1024,
+    blocks_per_sm=32,
+    registers_per_sm=65536,
+    registers_per_thread=255,
+    shared_bytes_reserved=1 << 10,
+)
+
+A100 = _nvidia(
     name="NVIDIA A100 SXM 80 GB",
     target="cuda:sm_80",
-    maker="nvidia",
     sms=108,
     memory_bytes_per_s=2.039e12,
     memory_latency_ns=330.0,
@@ -69,15 +82,8 @@ A100 = Device(
     tensor_flops_per_s={
         "float64": 19.5e12, "float32": 156e12, "bfloat16": 312e12, "float16": 312e12, "int8": 624e12,
     },
-    warp_size=32,
-    threads_per_sm=2048,
-    threads_per_block=1024,
-    blocks_per_sm=32,
-    registers_per_sm=65536,
-    registers_per_thread=255,
     shared_bytes_per_sm=164 << 10,
     shared_bytes_per_block=163 << 10,
-    shared_bytes_reserved=1 << 10,
     sources=(
         f"limits: {GUIDE}, 8.0",
         "rates: NVIDIA A100 Tensor Core GPU data sheet, SXM 80 GB",
@@ -85,10 +91,9 @@ A100 = Device(
     ),
 )  # fmt: skip
 
-H100 = Device(
+H100 = _nvidia(
     name="NVIDIA H100 SXM 80 GB",
     target="cuda:sm_90",
-    maker="nvidia",
     sms=132,
     memory_bytes_per_s=3.352e12,
     memory_latency_ns=270.0,
@@ -99,15 +104,8 @@ H100 = Device(
         "float64": 66.9e12, "float32": 494.7e12, "bfloat16": 989.4e12, "float16": 989.4e12,
         "float8": 1978.9e12, "int8": 1978.9e12,
     },
-    warp_size=32,
-    threads_per_sm=2048,
-    threads_per_block=1024,
-    blocks_per_sm=32,
-    registers_per_sm=65536,
-    registers_per_thread=255,
     shared_bytes_per_sm=228 << 10,
     shared_bytes_per_block=227 << 10,
-    shared_bytes_reserved=1 << 10,
     sources=(
         f"limits: {GUIDE}, 9.0",
         "rates: NVIDIA H100 Tensor Core GPU Architecture white paper, H100 SXM5, dense",
@@ -115,10 +113,9 @@ H100 = Device(
     ),
 )  # fmt: skip
 
-B200 = Device(
+B200 = _nvidia(
     name="NVIDIA B200 SXM 180 GB",
     target="cuda:sm_100",
-    maker="nvidia",
     sms=148,
     memory_bytes_per_s=8.0e12,
     memory_latency_ns=270.0,
@@ -129,15 +126,8 @@ B200 = Device(
         "float64": 40e12, "float32": 1.1e15, "bfloat16": 2.25e15, "float16": 2.25e15,
         "float8": 4.5e15, "int8": 4.5e15,
     },
-    warp_size=32,
-    threads_per_sm=2048,
-    threads_per_block=1024,
-    blocks_per_sm=32,
-    registers_per_sm=65536,
-    registers_per_thread=255,
     shared_bytes_per_sm=228 << 10,
     shared_bytes_per_block=227 << 10,
-    shared_bytes_reserved=1 << 10,
     sources=(
         f"limits: {GUIDE}, 10.0",
         "rates: NVIDIA Blackwell Architecture Technical Brief, HGX B200, one GPU, dense",
