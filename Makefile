@@ -8,7 +8,7 @@ SETUP := chosen=$$(scripts/find_python.sh) && "$$chosen" scripts/set_up.py
 # Two workers even on large machines: the tests start sandboxed children of a gigabyte each, and some of them measure.
 WORKERS ?= 2
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadfile
-BUDGET ?= 310s
+BUDGET ?= 290s
 MODEL ?= examples/din.py
 OUT ?= out/demo
 PORT ?= 8000

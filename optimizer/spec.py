@@ -279,7 +279,7 @@ def dump_step(step: Step) -> dict[str, Any]:
 class Policy(Strict):
     """What a run may spend and risk."""
 
-    budget_s: float = Field(default=480.0, gt=0, description="work time; queueing does not count")
+    budget_s: float = Field(default=290.0, gt=0, description="work time; queueing does not count")
     precisions: list[Precision] = Field(default=["float32"], min_length=1)
     backends: list[str] | None = Field(default=None, description="null: all that this machine has")
     threads: int | None = Field(default=None, ge=1, description="null: all physical cores this process may use")

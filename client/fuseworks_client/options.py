@@ -59,7 +59,7 @@ measuring: Any = _combined(
     click.option(
         "--budget",
         type=Duration(),
-        default="8m",
+        default="290s",
         show_default=True,
         help="How long the run may work, such as 300, 90s, 5m or 1h. Below 60s it rarely comes to a verdict.",
     ),

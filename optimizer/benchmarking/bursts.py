@@ -25,10 +25,11 @@ READ_SLACK_NS, READ_NS_PER_BYTE = 1_000_000, 4.0  # of one answer: some copies, 
 MAX_REFUSALS, MAX_REFUSALS_BUSY = 5, 60
 REFUSAL_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.4
 BURST_S = 0.06
-MIN_CALLS, MAX_CALLS = 3, 48
+MIN_CALLS, MAX_CALLS = 2, 48
 MAX_BURST_BYTES = 64 << 20
+BURSTS_S, LEAST_ROUNDS = 1.2, 8  # of one contender in a set: slow models have fewer rounds
 WARM_CALLS = 1
-WARM_UP_S = 2.0
+WARM_UP_S = 1.2
 TIMEOUT_S = 120.0
 
 InputSet = list[np.ndarray]
@@ -128,6 +129,12 @@ def calls_per_burst(entrants: list[Entrant], set_bytes: int) -> int:
     slowest = max(entrant.median_ns for entrant in entrants)
     fitting = max(MIN_CALLS, MAX_BURST_BYTES // max(set_bytes, 1))
     return int(min(max(MIN_CALLS, round(BURST_S * 1e9 / slowest)), MAX_CALLS, fitting))
+
+
+def fitting_rounds(rounds: int, entrants: list[Entrant], calls: int) -> int:
+    """As many of `rounds` as the slowest contender's bursts of `calls` calls leave room for, and 8 at least."""
+    burst_s = calls * max(entrant.median_ns for entrant in entrants) / 1e9
+    return min(rounds, max(LEAST_ROUNDS, int(BURSTS_S / burst_s)))
 
 
 def try_burst(entrant: Entrant, draw: Draw, sets: list[InputSet], read: Sequence[int] = ()) -> Burst:

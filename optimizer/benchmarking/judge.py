@@ -19,7 +19,14 @@ import numpy as np
 
 from optimizer.benchmarking.bursts import WARM_UP_S, Draw, Entrant
 from optimizer.benchmarking.sets import ROUNDS, Check, MeasuredSet, Start, measure_set
-from optimizer.benchmarking.statistics import CONFIDENCE, look_confidence, noise_floor, student_interval, verdict
+from optimizer.benchmarking.statistics import (
+    CONFIDENCE,
+    SpeedupInterval,
+    look_confidence,
+    noise_floor,
+    student_interval,
+    verdict,
+)
 from optimizer.errors import FuseworksError
 from optimizer.result import Comparison, Interval, Verdict
 from optimizer.sandbox import Child
@@ -151,7 +158,7 @@ def judge(
         comparisons=[compare(sets, pair, again, baseline, at_look, confidence, looked, needed) for pair in asked],
         samples={name: [one.entrants[name] for one in sets] for name in names},
         failed=failed,
-        noise_floor=noise_floor(aa, at_look) if len(aa) > 1 else float("nan"),
+        noise_floor=noise_floor(aa),
         aa_log_speedups=aa,
         sets=len(sets),
         looks=looked,
@@ -173,22 +180,37 @@ def compare(
     """The interval of this look; `confidence` is what holds over all looks together. Fewer sets than `needed` give no
     verdict: they were cut off before the first look."""
     logs = [one.log_speedup(pair.base, pair.other) for one in sets]
-    floor = noise_floor([one.log_speedup(baseline, again) for one in sets], at_look)
+    floor = noise_floor([one.log_speedup(baseline, again) for one in sets])
     low, speedup, high = student_interval(logs, at_look)
-    few = len(logs) < needed
+    means = student_interval([one.mean_log_speedup(pair.base, pair.other) for one in sets], at_look)
+    reason = _no_verdict(SpeedupInterval(low, speedup, high), means, len(logs), needed)
     return Comparison(
         base=pair.base,
         other=pair.other,
         speedup=speedup,
         interval=Interval(low=low, high=high, confidence=confidence),
-        verdict=Verdict.CANNOT_TELL if few else verdict(low, high, floor),
+        verdict=Verdict.CANNOT_TELL if reason else verdict(low, high, floor),
         noise_floor=floor,
         pairs=len(logs),
         looks=looks,
         same_settings=pair.same_settings,
-        reason=f"only {len(logs)} of the {needed} pairs that a verdict needs fitted into the time" if few else None,
+        reason=reason,
         log_speedups=logs,
     )
+
+
+def _no_verdict(medians: SpeedupInterval, means: SpeedupInterval, pairs: int, needed: int) -> str | None:
+    """Why there is none, whatever the interval says. `medians` and `means`: the interval over each pair's median round,
+    which judges, and over each pair's mean. What the machine does to single bursts moves the means either way, and
+    their interval is the wider for it; where the two do not even meet, a contender is slow now and then by itself."""
+    if pairs < needed:
+        return f"only {pairs} of the {needed} pairs that a verdict needs fitted into the time"
+    if means.high < medians.low or means.low > medians.high:
+        return (
+            f"over all rounds the mean is {means.speedup:.2f}x and the median {medians.speedup:.2f}x, further apart "
+            "than chance: one of the two is slow now and then"
+        )
+    return None
 
 
 def _set_s(sets: Sequence[MeasuredSet]) -> float:

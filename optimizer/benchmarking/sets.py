@@ -25,7 +25,7 @@ from optimizer.errors import FuseworksError
 from optimizer.sandbox import Child
 from optimizer.verifying.asking import ask
 
-ROUNDS = 10
+ROUNDS = 15  # odd: the median is a round
 
 Start = Callable[[], "Loaded | Child"]
 # (the contender's answer, the expected one) -> why they do not agree, or None: `Verifier.agreement(precision)`
@@ -42,9 +42,21 @@ class MeasuredSet:
     load_average: float
 
     def log_speedup(self, base: str, other: str) -> float:
-        """Mean over rounds of the log of base time / other time."""
-        pairs = zip(self.entrants[base].bursts, self.entrants[other].bursts, strict=True)
-        return float(np.mean([math.log(b.mean_ns / o.mean_ns) for b, o in pairs]))
+        """What this pair of processes gives: the median over rounds of the log of base time / other time.
+
+        The median, since whatever else the machine does hits single bursts: a neighbour that takes a core for some of
+        ten rounds moves their mean by its own share (`benchmarks/calibration`). What a contender itself does now and
+        then it hides: `mean_log_speedup` is there to see that.
+        """
+        return float(np.median(round_log_speedups(self.entrants[base], self.entrants[other])))
+
+    def mean_log_speedup(self, base: str, other: str) -> float:
+        return float(np.mean(round_log_speedups(self.entrants[base], self.entrants[other])))
+
+
+def round_log_speedups(base: Entrant, other: Entrant) -> list[float]:
+    """One a round, of two processes of one set: the log of base time / other time."""
+    return [math.log(b.mean_ns / o.mean_ns) for b, o in zip(base.bursts, other.bursts, strict=True)]
 
 
 def entrant(name: str, loaded: Loaded | Child) -> Entrant:
@@ -97,7 +109,7 @@ def measure_set(
     own_references: Mapping[str, Child] | None = None,
     check_all: bool = False,
 ) -> MeasuredSet:
-    """Starts, warms up, measures and kills one process of each contender.
+    """Starts, warms up, measures and kills one process of each contender. `rounds` at most: slow contenders have fewer.
 
     The baseline and the `essential` contenders raise when they fail; any other is dropped. `check_all` compares every
     timed answer instead of one a round. `own_references`: a contender that is another model than the baseline is held
@@ -116,6 +128,7 @@ def measure_set(
             _guarded(running, name, partial(_warm_up, running.entrants[name], draw, warm_up_s))
         set_bytes = sum(array.nbytes for array in draw())
         calls = bursts.calls_per_burst(list(running.entrants.values()), set_bytes)
+        rounds = bursts.fitting_rounds(rounds, list(running.entrants.values()), calls)
         for name in list(running.entrants):
             _guarded(running, name, partial(settle, running.entrants[name], draw, calls, rng=rng))
         referee_round = int(rng.integers(rounds))

@@ -35,7 +35,7 @@ def look_confidence(confidence: float, looks: int) -> float:
 
 
 def student_interval(log_speedups: Sequence[float], confidence: float = CONFIDENCE) -> SpeedupInterval:
-    """Student's t over one mean log-speedup per pair of processes, brought back to speedups."""
+    """Student's t over one log-speedup per pair of processes, brought back to speedups."""
     values = np.asarray(log_speedups, dtype=np.float64)
     if values.ndim != 1 or values.size < 2:
         raise ValueError("an interval needs at least two pairs of processes")
@@ -49,30 +49,13 @@ def _quantile(confidence: float, degrees: int) -> float:
     return float(stats.t.ppf(0.5 + confidence / 2, degrees))
 
 
-def noise_floor(aa_log_speedups: Sequence[float], confidence: float = CONFIDENCE) -> float:
-    """How far from 1 the interval of an A/A (the baseline against itself) reaches, of as many pairs and rounds."""
-    low, _, high = student_interval(aa_log_speedups, confidence)
-    return max(abs(low - 1.0), abs(high - 1.0))
+def noise_floor(aa_log_speedups: Sequence[float]) -> float:
+    """How far from 1 an A/A (the baseline against itself, in the same sets) came out.
 
-
-def pooled_noise_floor(own: Sequence[float], earlier: Sequence[float], confidence: float = CONFIDENCE) -> float:
-    """The floor of an A/A of as many pairs as `own`, its spread told from `earlier` A/A pairs of the same run as well.
-
-    Few pairs say where their mean lies, but little about how far such means scatter: with five of them Student's t is
-    4.6 to 5.6, and the floor would be mostly ignorance. The centre is `own`'s, so is the number of pairs that the width
-    stands for. Spreads are pooled unless an F test at 5 % says that `own` scatters more: contenders may differ in that.
+    Not how far its interval reaches: how much pairs scatter is in the width of the judged interval already, and taken
+    off a second time it hides differences that the machine can well tell (`benchmarks/calibration` has both counted).
     """
-    first, second = np.asarray(own, dtype=np.float64), np.asarray(earlier, dtype=np.float64)
-    if first.size < 2 or second.size < 2:
-        return noise_floor(own, confidence)
-    degrees = first.size - 1, second.size - 1
-    variances = float(first.var(ddof=1)), float(second.var(ddof=1))
-    if variances[0] > float(stats.f.ppf(0.95, *degrees)) * variances[1]:
-        return noise_floor(own, confidence)
-    spread = math.sqrt(np.dot(degrees, variances) / sum(degrees))
-    half = _quantile(confidence, sum(degrees)) * spread / math.sqrt(first.size)
-    centre = float(first.mean())
-    return max(abs(math.exp(centre - half) - 1.0), abs(math.exp(centre + half) - 1.0))
+    return abs(math.expm1(float(np.mean(aa_log_speedups))))
 
 
 def verdict(low: float, high: float, floor: float) -> Verdict:

@@ -16,7 +16,6 @@ from optimizer.benchmarking.sets import Check, MeasuredSet, measure_set
 from optimizer.benchmarking.statistics import (
     CONFIDENCE,
     look_confidence,
-    pooled_noise_floor,
     student_interval,
     verdict,
 )
@@ -32,7 +31,6 @@ ABLATION_LOOKS = (5, 10)  # the second only in a run that is young enough, and w
 MIN_ABLATION_SETS = 3
 AGAIN_SHARE = 0.4  # of the budget must be left for a second look: whoever waits has the verdict by then
 PACKAGE_S = 12.0  # between judgement and ablation the winner is packaged, and the package tries itself
-AGAIN = "winner_again"
 NOT_BUILT = "it was not built within the time budget"
 NO_ROOM = "the time budget left no room to measure it"
 
@@ -43,9 +41,9 @@ def reserve_s(asked: Sequence[LeftOut], winner: Candidate, contender_s: float) -
 
 
 def least_s(asked: Sequence[LeftOut], winner: Candidate, contender_s: float) -> float:
-    """What the shortest ablation that gives intervals takes: winner, winner again, each plan without, larger plans."""
+    """What the shortest ablation that gives intervals takes: winner, each plan without, larger plans."""
     larger = {one.whole.name for one in asked} - {winner.name}
-    return MIN_ABLATION_SETS * (2 + len(asked) + len(larger)) * contender_s
+    return MIN_ABLATION_SETS * (1 + len(asked) + len(larger)) * contender_s
 
 
 def questions(
@@ -102,11 +100,8 @@ def ablate(
 
     `spare_s`: what sets beyond the fewest leave of the time; the fewest are taken without regard to it.
 
-    The floor is how far the winner seems to differ from itself: a second process of it in each set gives the centre and
-    the number of pairs. How much such pairs scatter is told from these and from the judgement's A/A pairs (the baseline
-    against itself, minutes earlier on this machine) together, unless the winner's own scatter more: see
-    `pooled_noise_floor`. From the ablation's five pairs alone the floor was wider than any step's gain. A row whose own
-    interval reaches into the floor still has no verdict.
+    The floor is the judgement's, minutes earlier: how far the baseline came out from itself. A row whose own interval
+    reaches into it has no verdict.
 
     The candidates without a step are not verified: they are never offered, and one timed answer a round is compared
     with the winner's.
@@ -137,7 +132,7 @@ def _measure(bench: Bench, winner: Candidate, asked: Sequence[tuple[AblationRow,
     At most two looks, with the error split between them as in a judgement.
     """
     context = bench.context
-    plans: dict[str, Candidate] = {WINNER: winner, AGAIN: winner}
+    plans: dict[str, Candidate] = {WINNER: winner}
     pending: list[_Asked] = []
     for row, one in asked:
         whole = WINNER
@@ -149,30 +144,24 @@ def _measure(bench: Bench, winner: Candidate, asked: Sequence[tuple[AblationRow,
     starts = {name: starter(bench, plan) for name, plan in plans.items()}
     checks: dict[str, Check] = {name: check_of(bench, plan) for name, plan in plans.items() if plan is not winner}
     draw, rng = drawing(bench, 12), context.rng(13)
-    again: list[float] = []
     taken_s = 0.0
     at_look = look_confidence(CONFIDENCE, len(ABLATION_LOOKS))
-
-    def floor() -> float:
-        return pooled_noise_floor(again, bench.answer.aa_log_speedups, at_look)
-
+    assert bench.answer.same_settings is not None  # the winner was judged
+    floor = bench.answer.same_settings.noise_floor
     for number in range(ABLATION_LOOKS[-1]):
         if not pending or (number >= MIN_ABLATION_SETS and time.monotonic() + taken_s > deadline):
             break
         late = context.remaining_s() < AGAIN_SHARE * context.spec.policy.budget_s
-        if number in ABLATION_LOOKS and (late or all(_decided(one, floor(), at_look) for one in pending)):
+        if number in ABLATION_LOOKS and (late or all(_decided(one, floor, at_look) for one in pending)):
             break
         context.events.emit("benchmarking", "Measuring what each step gives", done=number, total=ABLATION_LOOKS[-1])
-        needed = {WINNER, AGAIN, *(name for one in pending for name in (one.whole, one.without))}
+        needed = {WINNER, *(name for one in pending for name in (one.whole, one.without))}
         live = {name: start for name, start in starts.items() if name in needed}
-        one_set = measure_set(
-            live, draw, baseline=WINNER, essential={AGAIN}, rng=rng, rounds=FINAL_ROUNDS, checks=checks
-        )
+        one_set = measure_set(live, draw, baseline=WINNER, rng=rng, rounds=FINAL_ROUNDS, checks=checks)
         taken_s = one_set.seconds
-        again.append(one_set.log_speedup(AGAIN, WINNER))
         pending = [one for one in pending if _took_part(one, one_set)]
     for filled in pending:
-        _fill(filled.row, filled.logs, floor(), at_look)
+        _fill(filled.row, filled.logs, floor, at_look)
 
 
 def _took_part(asked: _Asked, one_set: MeasuredSet) -> bool:

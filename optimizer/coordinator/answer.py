@@ -75,7 +75,6 @@ class Answer:
     artifacts: list[Artifact] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     samples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    aa_log_speedups: list[float] = field(default_factory=list)  # of the judgement: baseline against itself
 
     def note(self, context: RunContext, text: str) -> None:
         """Something the reader must know that belongs to no other field; told at once, too."""

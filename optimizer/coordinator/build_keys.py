@@ -24,11 +24,18 @@ COMPILING = ("optimizer/compiling", "kernels")
 LAYOUT = 1  # of what entries hold; another one makes all of them anew
 
 
-def rewrite_key(captured: Captured, passes: Sequence[PassStep] | None) -> str | None:
+def rewrite_key(captured: Captured, passes: Sequence[PassStep] | None, matched_only: Sequence[str] = ()) -> str | None:
     """None where the capture did not say what it captured: then nothing is reused."""
     if captured.content is None:
         return None
-    return _digest({"kind": "rewrite", **_model(captured), **_passes(captured.format, passes)})
+    return _digest(
+        {
+            "kind": "rewrite",
+            **_model(captured),
+            **_passes(captured.format, passes),
+            "matched_only": list(matched_only),
+        }
+    )
 
 
 def build_key(

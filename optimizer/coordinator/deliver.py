@@ -12,6 +12,7 @@ import numpy as np
 
 from optimizer import inputs, machine, runtime_settings
 from optimizer.benchmarking.judge import JudgeOutcome
+from optimizer.benchmarking.sets import ROUNDS
 from optimizer.benchmarking.summary import disturbed_shares, raw_samples
 from optimizer.coordinator import rivals, training_package
 from optimizer.coordinator.judging import BASELINE, DEPLOYED, PEER, WINNER, judge_winner, summary
@@ -60,17 +61,18 @@ def judged(
     deadline: float,
     simplest: bool = True,
     beside: Sequence[Candidate] = (),
+    rounds: int = ROUNDS,
 ) -> Judged:
     """Judges the winner in fresh processes and files everything with the answer.
 
     `simplest`: the best peer takes the winner's place where it is as fast, too, and not only where it is faster.
-    `beside`: more peers to be judged; the best peer is then the fastest of all in the judgement.
+    `beside`: more peers to be judged; the best peer is then the fastest of all in the judgement. `rounds`: of a set.
     Raises FuseworksError.
     """
     settings = Plan.of(winner).settings
     with bench.context.events.stage("benchmarking", f"Judging {winner.name} in fresh processes", winner.name):
         peers = {} if peer is None or same_steps(peer, winner) else {PEER: peer}
-        outcome = judge_winner(bench, winner, peers.get(PEER), settings, deadline, beside)
+        outcome = judge_winner(bench, winner, peers.get(PEER), settings, deadline, beside, rounds)
         peers.update({one.name: one for one in beside})
         peers = rivals.standing(bench, outcome, peers)
         outcome, rival, others = rivals.best_first(outcome, winner, peers)
@@ -106,7 +108,6 @@ def _file(
 ) -> None:
     """`others`: candidates that were measured along under their own names."""
     answer = bench.answer
-    answer.aa_log_speedups = outcome.aa_log_speedups
     names = {WINNER: winner.name, PEER: peer.name, BASELINE: "baseline", DEPLOYED: "baseline (default settings)"}
     answer.comparisons = [rivals.compared_as(c, names) for c in outcome.comparisons]
     by_pair = {(c.base, c.other): rivals.compared_as(c, names) for c in outcome.comparisons}

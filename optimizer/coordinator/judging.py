@@ -20,7 +20,9 @@ from optimizer.errors import FuseworksError
 from optimizer.result import Candidate, Performance
 from optimizer.spec import RuntimeSettings
 
-FINAL_ROUNDS = 8
+FINAL_ROUNDS = CLEAR_ROUNDS = 9
+CLEAR = 1.25  # ahead of baseline and best peer by so much among the finalists, few rounds tell as much
+ROUNDS_SHARE = 0.4  # of a set's seconds that its rounds take; starting and warming up take the others
 TIED, MOST_TIED = 0.03, 4  # of the logarithm: what one process and the next of a contender may differ by
 # How far past the budget a judgement may go for its first six sets: in shares of it, and at least in seconds. A run
 # without a verdict is worth little, and a short budget is soon over.
@@ -59,7 +61,8 @@ def final_screening(bench: Bench, candidates: Sequence[Candidate], settings: Run
     draw, rng = drawing(bench, 5), bench.context.rng(6)
     measured = _one_set(bench, candidates, settings, draw, rng)
     logs = {c.name: measured.log_speedup(BASELINE, c.name) for c in candidates if c.name in measured.entrants}
-    contender_s = measured.seconds / (1 + len(candidates)) * ROUNDS / FINAL_ROUNDS
+    more_rounds = 1 + ROUNDS_SHARE * (ROUNDS / FINAL_ROUNDS - 1)
+    contender_s = measured.seconds / (1 + len(candidates)) * more_rounds
     tied = _tied([c for c in candidates if c.name in logs], logs)
     failed = dict(measured.failed)
     if tied:
@@ -98,6 +101,13 @@ def _tied(candidates: Sequence[Candidate], logs: Mapping[str, float]) -> list[Ca
     return found
 
 
+def rounds_for(screening: FinalScreening, winner: Candidate, peer: Candidate | None) -> int:
+    """Of each set of the judgement, fixed before it by what the finalists showed. More rounds narrow what is near."""
+    over_baseline = screening.speedups.get(winner.name, 1.0)
+    over_peer = over_baseline / screening.speedups.get(peer.name, over_baseline) if peer else over_baseline
+    return CLEAR_ROUNDS if min(over_baseline, over_peer) >= CLEAR else ROUNDS
+
+
 def least_s(contender_s: float, peers: int = 1) -> float:
     """What the shortest judgement takes that may give a verdict."""
     return MIN_SETS * (MOST_BESIDE + max(1, peers)) * contender_s
@@ -115,6 +125,7 @@ def judge_winner(
     settings: RuntimeSettings,
     deadline: float,
     rivals: Sequence[Candidate] = (),
+    rounds: int = ROUNDS,
 ) -> JudgeOutcome:
     """Winner, best peer and baseline under `settings`, and the baseline in default settings when those differ.
 
@@ -157,6 +168,7 @@ def judge_winner(
             drawing(bench, 7),
             rng=context.rng(8),
             looks=looks,
+            rounds=rounds,
             deadline=deadline,
             untold_deadline=context.deadline(0.0),  # no step's share is worth more than the verdict
             last_deadline=last_deadline(context),

@@ -118,14 +118,14 @@ def _optimize(bench: Bench) -> None:
         peers = most_promising_first(planner.peers(), expected, [])
         context.events.emit("compiling", f"Building {len(peers)} engines in the background, {builds.workers} at a time")
         # a core is left to what goes on meanwhile: matching the graph, computing the reference
-        beside = max(1, builds.workers - 1)
-        first, later = peers[:beside], peers[beside:]
+        first = longest_first(peers)[-max(1, builds.workers - 1) :]  # the quickest: a look at a rewrite waits for it
+        later = [one for one in peers if one not in first]
         builds.submit(first)
         find_rewrites(bench)
         planner.rewrites = bench.answer.rewrites
         find_causes(bench)
         rewritten = planner.first_rewritten()
-        early = most_promising_first([*rewritten, *first], expected, bench.answer.findings)
+        early = [*most_promising_first(rewritten, expected, bench.answer.findings), *first]
         # an early look waits for what was begun, so that no more is begun before it
         builds.submit(rewritten if first_comparison.has_room(context) else [*rewritten, *later])
         verifier = make_verifier(bench)
@@ -195,6 +195,7 @@ def _judged_and_delivered(bench: Bench, planner: Planner, builds: Builds, winner
     """False when the candidate failed in the judgement: it is filed as such, and the next one gets its chance."""
     context, answer, contender_s = bench.context, bench.answer, finals.screening.contender_s
     peer = finals.peer_of(winner)
+    rounds = judging.rounds_for(finals.screening, winner, peer)
     winner, peer, as_it_was = settings_search.tune(
         bench,
         planner,
@@ -210,7 +211,7 @@ def _judged_and_delivered(bench: Bench, planner: Planner, builds: Builds, winner
     profile_s = winner_profile.reserve_s(bench, winner)
     deadline = context.deadline(0.0) - ablation.reserve_s(asked, winner, contender_s) - profile_s
     try:
-        outcome = deliver.judged(bench, winner, peer, deadline=deadline, beside=beside)
+        outcome = deliver.judged(bench, winner, peer, deadline=deadline, beside=beside, rounds=rounds)
     except FuseworksError as error:
         if error.id in NOT_THE_CANDIDATES:
             raise

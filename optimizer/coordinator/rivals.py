@@ -15,6 +15,7 @@ from typing import cast
 import numpy as np
 
 from optimizer.benchmarking.judge import MIN_SETS, JudgeOutcome, planned_looks
+from optimizer.benchmarking.sets import round_log_speedups
 from optimizer.benchmarking.statistics import look_confidence, student_interval, verdict
 from optimizer.coordinator.answer import Answer
 from optimizer.coordinator.evaluate import failed
@@ -128,16 +129,16 @@ def judged_peers(
 
 
 def _against(outcome: JudgeOutcome, peer: str, via: str, max_pairs: int) -> Comparison | None:
-    """How fast the winner is against a peer. Where that was not asked (the winner took another's place), it follows
-    from the comparisons of both with `via`: a set's log-speedup is a mean over the same rounds, so that they subtract.
-    """
+    """How fast the winner is against a peer. Where that was not asked (the winner took another's place), it is told
+    from the same sets. `via`: the contender that both were compared with, whose conditions the answer takes over."""
     asked = outcome.comparison(peer, WINNER)
     mine, theirs = outcome.comparison(via, WINNER), outcome.comparison(via, peer)
     if asked is not None or mine is None or theirs is None:
         return asked
-    logs = np.subtract(mine.log_speedups, theirs.log_speedups)
+    pairs = zip(outcome.samples[peer], outcome.samples[WINNER], strict=True)
+    logs = [float(np.median(round_log_speedups(base, other))) for base, other in pairs]
     confidence = mine.interval.confidence
-    low, speedup, high = student_interval(logs.tolist(), look_confidence(confidence, len(planned_looks(max_pairs))))
+    low, speedup, high = student_interval(logs, look_confidence(confidence, len(planned_looks(max_pairs))))
     few = len(logs) < MIN_SETS
     return Comparison(
         base=peer,
@@ -150,7 +151,7 @@ def _against(outcome: JudgeOutcome, peer: str, via: str, max_pairs: int) -> Comp
         looks=mine.looks,
         same_settings=mine.same_settings,
         reason=mine.reason,
-        log_speedups=logs.tolist(),
+        log_speedups=logs,
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from optimizer import inputs
-from optimizer.benchmarking.sets import ROUNDS, MeasuredSet, measure_set
+from optimizer.benchmarking.sets import MeasuredSet, measure_set
 from optimizer.benchmarking.summary import performance
 from optimizer.coordinator.builds import Builds
 from optimizer.coordinator.evaluate import verified
@@ -100,7 +100,7 @@ def _fits(
 ) -> bool:
     """Whether all of it ends before `deadline`: a build for each other number of threads, of the peer too."""
     build_s = builds.took_s(winner) * sum(one.settings.threads is not None for one in proposed)
-    measuring_s = (2 + len(proposed)) * contender_s * FINAL_ROUNDS / ROUNDS
+    measuring_s = (2 + len(proposed)) * contender_s
     return time.monotonic() + 2 * build_s + measuring_s + 2 * VERIFYING_S <= deadline
 
 

@@ -17,6 +17,7 @@ from optimizer.coordinator import build_keys
 from optimizer.coordinator.capture import Captured
 from optimizer.coordinator.context import BUILD_TIMEOUT_S, LOAD_TIMEOUT_S, RunContext
 from optimizer.errors import FuseworksError
+from optimizer.optimizing.planner import KERNELS
 from optimizer.result import Candidate, Rewrite
 from optimizer.sandbox import Child, Reply
 from optimizer.spec import (
@@ -129,14 +130,22 @@ class Workshop:
                     self._rewritten[key] = self._rewrite(passes, timeout_s)
                 # the passes that applied, by themselves, give this very graph
                 applied = (
-                    PassStep(pass_=r.pass_, options=r.options) for r in self._rewritten[key].rewrites if r.applied
+                    PassStep(pass_=r.pass_, options=r.options)
+                    for r in self._rewritten[key].rewrites
+                    if r.applied and not (passes is None and r.pass_ in self._matched_only())
                 )
                 self._rewritten.setdefault(_steps_key(tuple(applied)), self._rewritten[key])
         return self._rewritten[key]
 
+    def _matched_only(self) -> list[str]:
+        """Of all passes, those whose rewrites nothing is built from on this target, but that tell what they find."""
+        return sorted(KERNELS) if self.context.target == "cpu" and self.captured.format == "pt2" else []
+
     def _rewrite(self, passes: tuple[PassStep, ...] | None, timeout_s: float) -> Rewritten:
         folder = self.context.folder("rewritten")
-        key = build_keys.rewrite_key(self.captured, passes) if self.context.cache else None
+        key = None
+        if self.context.cache:
+            key = build_keys.rewrite_key(self.captured, passes, [] if passes is not None else self._matched_only())
         kept = self._kept(key, folder)
         fields = kept if kept is not None else self._rewrite_in_child(passes, folder, timeout_s)
         model = folder / f"rewritten.{self.captured.format}"
@@ -161,6 +170,7 @@ class Workshop:
                 model=child.path("model"),
                 format=self.captured.format,
                 passes=None if passes is None else [dump_step(step) for step in passes],
+                matched_only=[] if passes is not None else self._matched_only(),
                 workload=self._workload(),
             )
         fields: dict[str, Any] = reply.fields

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,9 @@ Answer = tuple[dict[str, Any], list[np.ndarray]]
 
 
 def rewrite(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
-    """{model, format: pt2|onnx|step, passes: [{pass, options}] | null, workload?} → {rewrites, promised}; and the file
-    `rewritten.*` if any applied. `promised`: the inputs that must repeat over the batch for it to be right, by name."""
+    """{model, format: pt2|onnx|step, passes: [{pass, options}] | null, matched_only: [pass], workload?} → {rewrites,
+    promised}; and the file `rewritten.*` if any applied. `promised`: the inputs that must repeat over the batch for it
+    to be right, by name. `matched_only`, of a .pt2: passes that say what they would do and leave the file alone."""
     passes = request.get("passes")
     promised: list[str] = []
     if request["format"] == "onnx":
@@ -39,18 +41,23 @@ def rewrite(session: Session, request: dict[str, Any], arrays: list[np.ndarray])
     else:
         out = session.scratch / "rewritten.pt2"
         workload = Workload.model_validate(request["workload"]) if request.get("workload") else None
-        rewrites, promised = rewrite_pt2(Path(request["model"]), passes, out, workload)
-    if any(r.applied for r in rewrites):
+        matched_only = [str(name) for name in request.get("matched_only") or []]
+        rewrites, promised = rewrite_pt2(Path(request["model"]), passes, out, workload, matched_only)
+    if out.exists():
         session.send_file(out.name, out)
         out.unlink()
     return {"rewrites": [r.model_dump(by_alias=True, mode="json") for r in rewrites], "promised": promised}, []
 
 
 def rewrite_pt2(
-    model: Path, passes: list[dict[str, Any]] | None, out: Path, workload: Workload | None = None
+    model: Path,
+    passes: list[dict[str, Any]] | None,
+    out: Path,
+    workload: Workload | None = None,
+    matched_only: Sequence[str] = (),
 ) -> tuple[list[Rewrite], list[str]]:
     """Runs the passes (None: all, standard order) and saves the program to `out` if anything was applied. With what
-    they did, the inputs on whose promise the program relies.
+    they did, the inputs on whose promise the program relies. Those of `matched_only` run on what was saved.
 
     Raises FuseworksError `optimizing:user:bad-model`, `optimizing:user:unknown-pass`, `optimizing:user:bad-options`.
     """
@@ -64,10 +71,15 @@ def rewrite_pt2(
     promised = [] if workload is None else workload.same_over_batch()
     graph.promised = [names.index(name) for name in promised]
     with torch.no_grad():
-        rewrites = run_passes(graph, steps_of(passes))
+        steps = steps_of(passes)
+        if steps is None:
+            steps = [(one.name, {}) for one in standard_order()]
+        rewrites = run_passes(graph, [step for step in steps if step[0] not in matched_only])
         if any(r.applied for r in rewrites):
             torch.export.save(graph.to_exported(), out)
-    return rewrites, promised if graph.relies_on_promise else []
+        relied_on = promised if graph.relies_on_promise else []
+        rewrites += run_passes(graph, [step for step in steps if step[0] in matched_only])
+    return rewrites, relied_on
 
 
 def _register_custom_operations() -> None:

@@ -49,7 +49,7 @@ KERNELS = frozenset({"fuse_operations"})
 # What a rewritten graph is worth trying on first: where fused code is generated from it.
 REWRITTEN_ORDER = ("aot_inductor", "openvino", "onnxruntime", "eager", "inductor")
 # An engine that loses this much by itself is not saved by rewrites that the others get as well.
-WORTH_REWRITING = 0.75
+WORTH_REWRITING = 0.8
 
 
 @dataclass(frozen=True)

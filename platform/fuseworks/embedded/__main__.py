@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--state", type=Path, default=None, help="folder of the database and of all files")
     parser.add_argument("--workers", type=int, default=1, help="CPU workers; more than one disturb each other's clocks")
     parser.add_argument("--demo", type=Path, metavar="MODEL", help="upload and optimize this file")
-    parser.add_argument("--budget", default="310s", help="of the demo's run")
+    parser.add_argument("--budget", default="290s", help="of the demo's run")
     parser.add_argument("--out", type=Path, default=None, help="where the demo leaves report, package and recipe")
     parser.add_argument("--exit", action="store_true", help="end after the demo")
     options = parser.parse_args(arguments)

@@ -45,7 +45,7 @@ def test_an_interval_that_is_too_narrow_is_seen(monkeypatch: pytest.MonkeyPatch)
         return student_interval(logs, 0.8)
 
     monkeypatch.setattr(judging, "student_interval", narrow)
-    monkeypatch.setattr(judging, "noise_floor", lambda logs, confidence: 0.0)
+    monkeypatch.setattr(judging, "noise_floor", lambda logs: 0.0)
     tally = tallied(Population(simulated(60)), 0.0, 200, rng())
     assert tally.wrong_share > 0.1
     assert tally.missed >= tally.wrong
@@ -53,7 +53,7 @@ def test_an_interval_that_is_too_narrow_is_seen(monkeypatch: pytest.MonkeyPatch)
 
 def test_power_is_what_the_noncentral_t_says(monkeypatch: pytest.MonkeyPatch) -> None:
     """One look at six pairs and no floor: then the judge is a t test, whose power is known."""
-    monkeypatch.setattr(judging, "noise_floor", lambda logs, confidence: 0.0)
+    monkeypatch.setattr(judging, "noise_floor", lambda logs: 0.0)
     monkeypatch.setattr(judging, "verdict", _by_sign)
     sets = simulated(300, process_sd=0.02, burst_sd=0.0, rounds=1)
     times = log_times(sets)

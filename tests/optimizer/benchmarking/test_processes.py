@@ -88,5 +88,5 @@ def test_processes_are_verified_screened_and_judged(models: dict[str, Path]) -> 
     assert comparison.pairs == 2 and comparison.verdict in {Verdict.FASTER, Verdict.CANNOT_TELL}
     assert min(comparison.log_speedups) > np.log(2), "a tenth of the work"
     figures = performance(outcome.samples["winner"], items=64)
-    assert figures.processes == 2 and figures.calls >= 2 * 3 * 3
+    assert figures.processes == 2 and figures.calls >= 2 * 3 * 2
     assert all(one.peak_rss_bytes for one in outcome.samples["winner"])

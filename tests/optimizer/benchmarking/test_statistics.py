@@ -12,7 +12,6 @@ from optimizer.benchmarking.judge import LOOKS
 from optimizer.benchmarking.statistics import (
     look_confidence,
     noise_floor,
-    pooled_noise_floor,
     student_interval,
     verdict,
 )
@@ -39,7 +38,7 @@ def judged(rng: np.random.Generator, log_speedup: float) -> tuple[Verdict, int]:
     values, aa = pairs(rng, LOOKS[-1], log_speedup), pairs(rng, LOOKS[-1])
     for look in LOOKS:
         low, _, high = student_interval(values[:look], confidence)
-        found = verdict(low, high, noise_floor(aa[:look], confidence))
+        found = verdict(low, high, noise_floor(aa[:look]))
         if found != Verdict.CANNOT_TELL:
             break
     return found, look
@@ -78,45 +77,25 @@ def test_the_verdict_is_the_designs(low: float, high: float, floor: float, expec
     assert verdict(low, high, floor) == expected
 
 
-def test_the_noise_floor_reaches_as_far_as_the_aa_interval() -> None:
-    aa = [0.01, -0.02, 0.005, 0.0, 0.015, -0.01]
-    low, _, high = student_interval(aa)
-    assert noise_floor(aa) == pytest.approx(max(1 - low, high - 1))
+@pytest.mark.parametrize(("aa", "floor"), [([0.04, -0.01, 0.0], 0.01005), ([-0.04, 0.01, 0.0], 0.00995), ([0.0], 0.0)])
+def test_the_noise_floor_is_how_far_from_1_the_aa_came_out(aa: list[float], floor: float) -> None:
+    # means +0.01, -0.01 and 0: exp(0.01) - 1 and 1 - exp(-0.01)
+    assert noise_floor(aa) == pytest.approx(floor, abs=1e-6)
 
 
-def test_a_pooled_floor_is_worked_out_by_hand() -> None:
-    own, earlier = [0.02, 0.0, 0.04, 0.02], [0.01, -0.01, 0.03, -0.03, 0.02, -0.02]
-    # variances 0.0008/3 and 0.0028/5; pooled 0.0036/8 = 0.00045; t(0.975; 8) = 2.306004; four pairs, centre 0.02
-    half = 2.306004 * math.sqrt(0.00045) / 2
-    assert pooled_noise_floor(own, earlier, 0.95) == pytest.approx(math.exp(0.02 + half) - 1, rel=1e-6)
-
-
-def test_a_pooled_floor_is_told_from_its_own_pairs_where_those_scatter_more() -> None:
-    own, earlier = [0.2, -0.2, 0.1, -0.1, 0.0], [0.001, -0.001, 0.002, -0.002, 0.0, 0.001]
-    assert pooled_noise_floor(own, earlier) == noise_floor(own)
-    assert pooled_noise_floor(own, []) == noise_floor(own)
-
-
-def test_a_pooled_floor_covers_the_means_of_as_many_pairs_at_its_level_and_is_narrower() -> None:
-    rng, trials = np.random.default_rng(8), 2000
-    beyond, widths = 0, []
-    for _ in range(trials):
-        own, earlier, row = pairs(rng, 5), pairs(rng, 12), pairs(rng, 5)
-        floor = pooled_noise_floor(own, earlier, 0.995)
-        widths.append(floor / noise_floor(own, 0.995))
-        beyond += abs(math.exp(row.mean()) - 1) > floor
-    assert beyond <= most_wrong(trials, 0.01)
-    assert np.median(widths) < 0.75
+def test_pairs_that_scatter_widen_the_interval_and_not_the_floor_as_well() -> None:
+    calm, wild = [0.01, 0.01, 0.01, 0.01], [0.21, -0.19, 0.11, -0.09]
+    assert noise_floor(wild) == pytest.approx(noise_floor(calm))
 
 
 def test_a_row_that_gives_nothing_is_called_faster_or_slower_at_most_at_the_stated_level() -> None:
     rng, trials = np.random.default_rng(9), 2000
     wrong = 0
     for _ in range(trials):
-        row, own, earlier = pairs(rng, 10), pairs(rng, 10), pairs(rng, 12)
+        row, own = pairs(rng, 10), pairs(rng, 10)
         for look in (5, 10):
             low, _, high = student_interval(row[:look], look_confidence(0.99, 2))
-            found = verdict(low, high, pooled_noise_floor(own[:look], earlier, look_confidence(0.99, 2)))
+            found = verdict(low, high, noise_floor(own[:look]))
             if found in {Verdict.FASTER, Verdict.SLOWER}:
                 wrong += 1
                 break

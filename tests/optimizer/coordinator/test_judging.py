@@ -22,7 +22,7 @@ def test_finalists_are_told_with_their_speedups_and_what_one_of_them_cost(tmp_pa
     def measure_set(starts, draw, *, baseline, rng, rounds, checks):
         times_ms = {"baseline": 12.0, "quick": 4.0, "slow": 24.0}
         bursts = {name: Burst(np.array([ms * 1e6], dtype=np.int64), 0, 0, 0) for name, ms in times_ms.items()}
-        assert set(starts) == {*times_ms, "broken"} and rounds == 8
+        assert set(starts) == {*times_ms, "broken"} and rounds == 9
         entrants = {name: Entrant(name, None, bursts=[burst]) for name, burst in bursts.items()}
         return MeasuredSet(entrants, {"broken": CRASHED}, seconds=16.0, load_average=0.0)
 
@@ -40,9 +40,25 @@ def test_finalists_are_told_with_their_speedups_and_what_one_of_them_cost(tmp_pa
     found = judging.final_screening(bench, finalists, RuntimeSettings())
     assert found.speedups == pytest.approx({"quick": 3.0, "slow": 0.5})
     assert found.failures == {"broken": CRASHED}
-    # four contenders took 16 s for eight rounds; a judgement has ten
-    assert found.contender_s == pytest.approx(5.0)
+    # four contenders took 16 s with nine rounds, two fifths of it for these; a judgement has fifteen
+    assert found.contender_s == pytest.approx(4.0 * (0.6 + 0.4 * 15 / 9))
     assert judging.least_s(5.0) == 6 * 5 * 5.0
+
+
+@pytest.mark.parametrize(
+    ("speedups", "peer", "rounds"),
+    [
+        ({"winner": 2.0, "engine": 1.5}, "engine", 9),  # 2.0 and 1.33: clear of both
+        ({"winner": 2.0, "engine": 1.7}, "engine", 15),  # 1.18 over the engine is near
+        ({"winner": 1.2, "engine": 0.9}, "engine", 15),
+        ({"winner": 1.3}, None, 9),
+        ({}, None, 15),
+    ],
+)
+def test_what_the_finalists_showed_fixes_how_many_rounds_a_set_of_the_judgement_has(speedups, peer, rounds):
+    winner, engine = (Candidate(name=name, steps=[BackendStep(backend="eager")]) for name in ("winner", "engine"))
+    screening = judging.FinalScreening(speedups, {}, 1.0)
+    assert judging.rounds_for(screening, winner, engine if peer else None) == rounds
 
 
 class Finals:
@@ -81,7 +97,9 @@ def test_finalists_that_one_set_does_not_tell_apart_are_measured_once_more_and_t
     assert finals.sets == [["a", "b", "c"], ["a", "b"]]
     # the mean of the logarithms of both sets
     assert found.speedups == pytest.approx({"a": 3.0, "b": (12 / 4.1 * 12 / 3.0) ** 0.5, "c": 2.0})
-    assert found.contender_s == pytest.approx(16.0 / 4 * 10 / 8), "as the first set tells it, which has all in it"
+    assert found.contender_s == pytest.approx(16.0 / 4 * (0.6 + 0.4 * 15 / 9)), (
+        "as the first set tells it, which has all in it"
+    )
 
 
 def test_a_clear_leader_and_a_clear_best_peer_need_no_second_set(tmp_path, monkeypatch):

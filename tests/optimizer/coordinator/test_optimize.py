@@ -176,8 +176,9 @@ class Judging:
         monkeypatch.setattr(winner_profile, "reserve_s", lambda bench, winner: 20.0)
         monkeypatch.setattr(winner_profile, "profile_winner", self.profile)
 
-    def judge(self, bench, winner, peer, *, deadline, beside):
+    def judge(self, bench, winner, peer, *, deadline, beside, rounds):
         self.told.append("judged")
+        self.rounds = rounds
         self.peer, self.beside = peer, beside
         self.judging_left_s = deadline - time.monotonic()
         if self.judged_error:
@@ -214,9 +215,8 @@ def test_the_judgement_ends_early_enough_for_every_step_to_be_measured_and_for_t
     told = Judging(monkeypatch, bench, winner)
     assert told() is True
     assert told.told == ["judged", "delivered", "ablated", f"profiled {LEADER}"], "nothing is measured after a profile"
-    # three sets of winner, winner again and two plans without a step at 10 s are 120 s, 12 s for the package, and the
-    # profile's 20 s
-    assert told.judging_left_s == pytest.approx(1000 - 152, abs=5)
+    # three sets of winner and two plans without a step at 10 s are 90 s, 12 s for the package, and the profile's 20 s
+    assert told.judging_left_s == pytest.approx(1000 - 122, abs=5)
     # which steps are measured does not depend on the profile; only the sets beyond the fewest leave it its time
     assert told.ablation_left_s == pytest.approx(1000, abs=5)
     assert told.spare_s == 20.0
@@ -268,6 +268,15 @@ def test_all_peers_are_judged_where_the_policy_asks_for_them(monkeypatch, tmp_pa
     assert optimize._judged_and_delivered(bench, None, None, winner, finals) is True
     assert told.peer == engine
     assert [one.name for one in told.beside] == beside
+
+
+def test_a_winner_that_was_clear_among_the_finalists_is_judged_in_fewer_rounds(monkeypatch, bench, winner):
+    told = Judging(monkeypatch, bench, winner)
+    clear = judging.FinalScreening({winner.name: 2.0}, {}, 10.0)
+    assert optimize._judged_and_delivered(bench, None, None, winner, optimize.Finals([winner], [], [], clear)) is True
+    assert told.rounds == judging.CLEAR_ROUNDS
+    told()
+    assert told.rounds == judging.ROUNDS
 
 
 def test_a_judgement_of_all_peers_keeps_more_of_the_budget(tmp_path):

@@ -182,6 +182,11 @@ def compared(base: str, other: str, logs: list[float], verdict: Verdict = FASTER
     )  # fmt: skip
 
 
+def entrant(role: str, call_ns: int) -> Entrant:
+    calls = np.full(3, call_ns, dtype=np.int64)
+    return Entrant(role, None, bursts=[Burst(calls, int(calls.sum()), 0, 0)])  # type: ignore[arg-type]
+
+
 def outcome(over_peers: Verdict = FASTER, **changed: list[float]) -> JudgeOutcome:
     logs = {**LOGS, **changed}
     comparisons = [compared(BASELINE, role, values) for role, values in logs.items()]
@@ -190,8 +195,7 @@ def outcome(over_peers: Verdict = FASTER, **changed: list[float]) -> JudgeOutcom
         comparisons.append(compared(role, WINNER, over, over_peers))
     samples = {}
     for role, values in {BASELINE: [0.0] * 6, **logs}.items():
-        calls = [np.full(3, int(12e6 / math.exp(value)), dtype=np.int64) for value in values]
-        samples[role] = [Entrant(role, None, bursts=[Burst(c, int(c.sum()), 0, 0)]) for c in calls]  # type: ignore[arg-type]
+        samples[role] = [entrant(role, int(12e6 / math.exp(value))) for value in values]
     return JudgeOutcome(comparisons, samples, {}, 0.02, [0.01, -0.01], 6, 1, [0.5], [])
 
 
@@ -300,7 +304,9 @@ def as_run(found: JudgeOutcome, role: str, logs: list[float]) -> None:
         compared(DEPLOYED, WINNER, winner),
         compared(DEPLOYED, "openvino", [0.7] * 6),
     ]
-    found.samples[name] = found.samples[BASELINE]
+    over_openvino = 0.7 - np.array(logs)
+    times_ns = 12e6 * np.exp(over_openvino - LOGS["openvino"])
+    found.samples[name] = [entrant(name, int(ns)) for ns in times_ns]
 
 
 def test_the_winner_over_a_peer_as_users_run_it_is_told_beside_that_under_the_same_settings(judged: Any) -> None:

@@ -137,8 +137,8 @@ def test_what_was_not_built_in_time_is_not_measured(monkeypatch: pytest.MonkeyPa
     assert "rewritten @ 1 thread" not in scene.measured[0]
 
 
-# two builds of 12 s, of winner and peer; five contenders of 2 s for eight of ten rounds; two verifications of 4 s
-@pytest.mark.parametrize(("left_s", "looked"), [(2 * 12 + 8 + 8 + 2, True), (2 * 12 + 8 + 8 - 1, False)])
+# two builds of 12 s, of winner and peer; five contenders of 2 s; two verifications of 4 s
+@pytest.mark.parametrize(("left_s", "looked"), [(2 * 12 + 10 + 8 + 2, True), (2 * 12 + 10 + 8 - 1, False)])
 def test_it_is_not_begun_where_the_judgement_could_not_begin_in_time(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any, left_s: float, looked: bool
 ) -> None:

@@ -114,6 +114,26 @@ def test_all_passes_together_give_the_graph_of_those_that_applied(tmp_path, monk
     assert runs == [None]
 
 
+@pytest.mark.parametrize(
+    ("target", "format", "matched_only"),
+    [("cpu", "pt2", ["fuse_operations"]), ("cuda", "pt2", []), ("cpu", "onnx", [])],
+)
+def test_on_a_processor_the_kernel_library_says_what_it_finds_and_leaves_the_graph_alone(
+    tmp_path, monkeypatch, target, format, matched_only
+):
+    shop = Workshop(context(tmp_path), SimpleNamespace(model=tmp_path / "captured.pt2", format=format))
+    shop.context.spec = shop.context.spec.model_copy(update={"target": target})
+    assert shop._matched_only() == matched_only
+    rewrites = [
+        Rewrite(pass_=name, applied=[Site(node="n", reason="done")], nodes_before=2, nodes_after=1, seconds=0)
+        for name in ("a", "fuse_operations")
+    ]
+    monkeypatch.setattr(Workshop, "_rewrite", lambda *_: Rewritten(tmp_path / "rewritten.pt2", rewrites))
+    every = shop.rewrite(None)
+    alone = shop.rewrite(Plan.of(candidate({"pass": "a"}, {"backend": "eager"})).passes)
+    assert (alone is every) == bool(matched_only)
+
+
 def test_builds_ahead_swallow_no_error_and_cancel_what_had_not_begun(tmp_path, monkeypatch):
     def build(plan):
         if plan.backend.backend == "broken":

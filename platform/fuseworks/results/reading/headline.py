@@ -167,8 +167,8 @@ def why(comparison: Comparison) -> str:
             "this machine (noise floor %(floor)s) calls no difference."
         ),
         Verdict.CANNOT_TELL: _(
-            "Over %(pairs)s pairs of fresh processes the %(confidence)s interval %(interval)s is too wide to be told "
-            "from this machine's noise floor of %(floor)s. More pairs or a quieter machine would narrow it."
+            "Over %(pairs)s pairs of fresh processes the %(confidence)s interval %(interval)s does not clear 1 "
+            "and the noise floor of %(floor)s. More pairs or a quieter machine would narrow it."
         ),
     }
     return texts[comparison.verdict] % words
