@@ -143,11 +143,13 @@ class WorkerView:
         return in_short(self.manifest)
 
 
-def fleet(*, actor: Actor, now: datetime | None = None) -> list[WorkerView]:
-    """All workers but those that stopped long ago; whose run a busy one has is told only to who may see it."""
+def fleet(*, actor: Actor, now: datetime | None = None, manifests: bool = True) -> list[WorkerView]:
+    """All workers but those that stopped long ago; whose run a busy one has is told only to who may see it. Without
+    `manifests` these (some hundred kilobytes each) are not read."""
     now = now or timezone.now()
     since = now - STOPPED_SHOWN
-    rows = list(Worker.objects.filter(last_seen_at__gte=since).order_by("target", "name"))
+    seen = Worker.objects.filter(last_seen_at__gte=since).order_by("target", "name")
+    rows = list(seen if manifests else seen.defer("manifest"))
     alive = set(workers_alive(now=now).values_list("pk", flat=True))
     claimed: dict[uuid.UUID | None, uuid.UUID] = dict(
         Attempt.objects.filter(state=AttemptState.CLAIMED, worker__in=rows).values_list("worker_id", "run_id")

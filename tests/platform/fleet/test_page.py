@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from fuseworks.fleet.leadership import LOCK
@@ -87,6 +88,15 @@ class TestPage:
             assert str(run.pk) not in text and str(run.version) not in text
         member = factories.client_for(factories.make_member(run.team, "viewer"))
         assert f'href="/runs/{run.pk}/"' in member.get("/fleet/").content.decode()
+
+    def test_what_asks_again_every_few_seconds_reads_no_manifest(self, browser: Client) -> None:
+        worker_row("host cpu", seen=timezone.now(), manifest=MANIFEST)
+        read = {}
+        for address in ("/fleet/", "/fleet/live/"):
+            with CaptureQueriesContext(connection) as asked:
+                assert "host cpu" in browser.get(address).content.decode()
+            read[address] = any('"fleet_worker"."manifest"' in query["sql"] for query in asked)
+        assert read == {"/fleet/": True, "/fleet/live/": False}
 
     def test_strangers_must_sign_in(self) -> None:
         for address in ("/fleet/", "/fleet/live/"):

@@ -19,7 +19,9 @@ from fuseworks.fleet.manifests import Manifest
 @require_safe
 @never_cache
 def fleet(request: HttpRequest) -> HttpResponse:
-    return render(request, "fleet/fleet.html", _context(request))
+    workers = selectors.fleet(actor=actor_of(request))
+    manifests = [(one.worker, Manifest.of(one.manifest)) for one in workers]
+    return render(request, "fleet/fleet.html", {**_live(workers), "manifests": manifests})
 
 
 @page("fleet/live/", title=_("Fleet"), name="fleet_live")
@@ -27,14 +29,8 @@ def fleet(request: HttpRequest) -> HttpResponse:
 @never_cache
 def fleet_live(request: HttpRequest) -> HttpResponse:
     """The table and the queues, which change by themselves."""
-    return render(request, "fleet/_live.html", _context(request))
+    return render(request, "fleet/_live.html", _live(selectors.fleet(actor=actor_of(request), manifests=False)))
 
 
-def _context(request: HttpRequest) -> dict[str, object]:
-    workers = selectors.fleet(actor=actor_of(request))
-    return {
-        "workers": workers,
-        "manifests": [(one.worker, Manifest.of(one.manifest)) for one in workers],
-        "queues": selectors.queues(),
-        "is_led": is_led(),
-    }
+def _live(workers: list[selectors.WorkerView]) -> dict[str, object]:
+    return {"workers": workers, "queues": selectors.queues(), "is_led": is_led()}
