@@ -32,7 +32,9 @@ def main(arguments: list[str]) -> int:
     diagnose.add_argument(
         "--against", action="append", default=[], help="a trace to compare with; again for more ranks"
     )
-    diagnose.add_argument("--json", action="store_true")
+    diagnose.add_argument("--json", action="store_true", help="the same as --format json")
+    diagnose.add_argument("--format", choices=["text", "json", "sarif", "markdown"], default="text")
+    diagnose.add_argument("--trace", metavar="FILE", help="of a model: write one call as a trace for ui.perfetto.dev")
     diagnose.add_argument("--trusted", action="store_true", help="without the sandbox")
     schema = verbs.add_parser("schema", help="print a JSON schema")
     schema.add_argument("name", choices=["result", "event", "spec", "workload", "recipe", "diagnosis"])
@@ -89,24 +91,36 @@ def _ignore(event: Event) -> None:
 
 def _diagnose(options: argparse.Namespace) -> int:
     from optimizer.coordinator.diagnose import diagnose
+    from optimizer.diagnosing.exporting import export
+    from optimizer.profiling import perfetto
     from optimizer.reporting.diagnosis_text import lines
 
     files, against = ([Path(name) for name in names] for names in (options.files, options.against))
+    form = "json" if options.json else options.format
     try:
-        answer = diagnose(files, against=against, trusted=options.trusted)
+        answer = diagnose(files, against=against, trusted=options.trusted, timeline=options.trace is not None)
     except KeyboardInterrupt:
         return 130
-    if options.json:
-        print(answer.model_dump_json(indent=2))
+    if options.trace is not None and answer.profile is not None and answer.profile.timeline:
+        Path(options.trace).write_text(perfetto.write(answer.profile, answer.of[0]), encoding="utf-8")
+        answer.profile.timeline = []  # it is in the file
+    if form != "text":
+        print(export(answer, form, folder=_folder(files)))
     if answer.problem is not None:
         print(f"{answer.problem.message} ({answer.problem.place or answer.problem.id})", file=sys.stderr)
         print(answer.problem.remedy, file=sys.stderr)
-        if answer.findings and not options.json:
+        if answer.findings and form == "text":
             print("\n".join(lines(answer)))
         return {"user": EXIT_USER, "usage": EXIT_USAGE}.get(answer.problem.side, EXIT_OURS)
-    if not options.json:
+    if form == "text":
         print("\n".join(lines(answer)))
     return EXIT_DONE
+
+
+def _folder(files: list[Path]) -> str:
+    """Where one file lies below the working folder, which a pipeline's is the repository's root; else unknown."""
+    parent = files[0].parent
+    return "" if len(files) > 1 or parent.is_absolute() or ".." in parent.parts else parent.as_posix()
 
 
 def _schema(options: argparse.Namespace) -> int:

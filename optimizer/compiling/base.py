@@ -19,7 +19,7 @@ import optimizer.profiling.errors  # noqa: F401
 from kernels.registry import Registry, UnknownName
 from optimizer.compiling.contender import Contender
 from optimizer.errors import FuseworksError
-from optimizer.profiling.document import Operation
+from optimizer.profiling.document import MemoryTimeline, Operation, OperationSpan, Phase
 from optimizer.spec import InputSpec, PrecisionStep, Workload
 
 Format = Literal["pt2", "onnx", "step"]
@@ -58,10 +58,14 @@ class Context:
 
 
 class Profiled(NamedTuple):
-    """The operations of one call, and the median milliseconds of a call while they were looked at."""
+    """The operations of one call, and the median milliseconds of a call while they were looked at. `memory` where the
+    engine tells it, `phases` of a training step, `timeline` of one call where it was recorded."""
 
     rows: list[Operation]
     call_ms: float
+    memory: MemoryTimeline | None = None
+    phases: Sequence[Phase] = ()
+    timeline: Sequence[OperationSpan] = ()
 
 
 class Backend(ABC):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 import traceback
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from optimizer.coordinator.answer import Answer
@@ -17,6 +18,7 @@ from optimizer.coordinator.traces import TraceFile, read_traces, trace_files
 from optimizer.diagnosing.base import Evidence
 from optimizer.diagnosing.base import diagnose as causes
 from optimizer.diagnosing.diagnosis import NOTHING, Diagnosis, TracedRank
+from optimizer.diagnosing.exporting import diagnosis_of
 from optimizer.diagnosing.traces.comparing import compare
 from optimizer.diagnosing.traces.document import RankTrace
 from optimizer.diagnosing.traces.facts import facts
@@ -24,15 +26,19 @@ from optimizer.diagnosing.traces.ranking import WORTH_DOING, ranked
 from optimizer.diagnosing.traces.stragglers import waits
 from optimizer.errors import FuseworksError, load_catalogue
 from optimizer.result import Event, Finding, Problem, Result
-from optimizer.spec import Purpose, RunSpec
+from optimizer.spec import Purpose, RunSpec, RuntimeSettings
 
 NO_GPU = "There is no GPU event in {name}: what a GPU did cannot be told. Record with ProfilerActivity.CUDA."
 NO_STEPS = "{name} marks no steps (`prof.step()`): counts per step are of the whole trace."
+NO_TIMELINE = "No trace was written: the engine does not say when its operations run, or the profile failed."
 MALFORMED = "{count:,} events of {name} make no sense and were left out."
 
 
-def diagnose(paths: Sequence[Path], *, against: Sequence[Path] = (), trusted: bool = False) -> Diagnosis:
-    """Never raises for what is wrong with the files: the problem is in the answer."""
+def diagnose(
+    paths: Sequence[Path], *, against: Sequence[Path] = (), trusted: bool = False, timeline: bool = False
+) -> Diagnosis:
+    """Never raises for what is wrong with the files: the problem is in the answer. `timeline`: of a model, also when
+    each operation of one call ran."""
     load_catalogue()
     names = [path.name for path in paths]
     try:
@@ -41,13 +47,15 @@ def diagnose(paths: Sequence[Path], *, against: Sequence[Path] = (), trusted: bo
         others = [path for path, files in found if files is None]
         if traces and others:
             raise FuseworksError("diagnosing:usage:two-kinds", first=traces[0].path.name, second=others[0].name)
+        if traces and timeline:
+            raise FuseworksError("diagnosing:usage:trace", path=traces[0].path.name)
         if traces:
             return _of_traces(names, traces, _against(against), trusted)
         if against:
             raise FuseworksError("diagnosing:usage:against", path=others[0].name)
         if len(others) > 1:
             raise FuseworksError("diagnosing:usage:many-models", first=others[0].name, second=others[1].name)
-        return _of_model(others[0], trusted)
+        return _of_model(others[0], trusted, timeline)
     except FuseworksError as error:
         return Diagnosis(of=names, problem=Problem.model_validate(error.document()))
     except Exception:  # the verb's boundary: what nobody foresaw is ours, and its traceback is kept
@@ -110,38 +118,37 @@ def _notes(ranks: Sequence[RankTrace]) -> list[str]:
     return notes
 
 
-def _of_model(path: Path, trusted: bool) -> Diagnosis:
+def _of_model(path: Path, trusted: bool, timeline: bool) -> Diagnosis:
     with tempfile.TemporaryDirectory(prefix="fuseworks-diagnose-") as out:
         spec = RunSpec(purpose=Purpose.INSPECT, model=str(path.absolute()), trusted=trusted, out=out)
-        result = _executed(spec)
-    answer = Diagnosis(of=[path.name], findings=result.findings, notes=result.notes, sandbox=result.sandbox)
+        result = _executed(spec, timeline)
+    answer = diagnosis_of(result, path.name)
     if result.problem is not None:
-        answer.problem = result.problem
         # a model that has no single graph: its line and its remedy are a finding as much as an error
         answer.findings = result.findings or causes(Evidence.of_problem(result.problem))
-        return answer
-    answer.facts = _model_facts(result)
-    answer.summary = result.summary
+    elif timeline and (answer.profile is None or not answer.profile.timeline):
+        answer.notes.append(NO_TIMELINE)
     return answer
 
 
-def _executed(spec: RunSpec) -> Result:
+def _executed(spec: RunSpec, timeline: bool) -> Result:
     # the passes' planner and the engines are not imported where only traces are diagnosed
     from optimizer.coordinator.run import execute
 
-    return execute(spec, _ignore, _find_causes)
+    return execute(spec, _ignore, partial(_find_causes, timeline=timeline))
 
 
-def _find_causes(context: RunContext, answer: Answer) -> None:
+def _find_causes(context: RunContext, answer: Answer, *, timeline: bool) -> None:
     from optimizer.coordinator import prepare
 
     bench = prepare.prepare(context, answer, Path(context.spec.model))
     try:
-        prepare.profile(bench)
+        prepare.profile(bench, timeline=timeline)
         prepare.find_rewrites(bench)
         prepare.find_causes(bench)
     finally:
         bench.close()
+    answer.conditions = prepare.conditions(context, RuntimeSettings())
     answer.summary = _told(answer.findings)
 
 
@@ -156,23 +163,3 @@ def _told(findings: Sequence[Finding]) -> str:
 
 def _ignore(event: Event) -> None:
     """Nobody listens: a diagnosis takes seconds, and what went wrong is in the answer."""
-
-
-def _model_facts(result: Result) -> dict[str, object]:
-    """Of the baseline's profile and the graph; a model that could not be profiled has only the latter."""
-    found: dict[str, object] = {}
-    if result.inspection is not None:
-        found |= {
-            "parameters": result.inspection.parameters,
-            "parameter_bytes": result.inspection.parameter_bytes,
-            "operations": sum(result.inspection.operations.values()),
-            "ops_per_call": dict(result.inspection.operations),
-        }
-    if result.profile is not None:
-        found |= {
-            "call_ms": result.profile.unprofiled_ms,
-            "operations_ms": result.profile.total_ms,
-            "page_faults_per_call": result.profile.page_faults_per_call,
-            "profiling_overhead": result.profile.overhead,
-        }
-    return found

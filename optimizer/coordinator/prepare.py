@@ -163,27 +163,35 @@ def _best_of(known: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     return {**new, "bandwidth_bytes_per_s": bandwidth, "gemm_flops_per_s": rates}
 
 
-def profile(bench: Bench) -> None:
+def profile(bench: Bench, *, timeline: bool = False) -> None:
     """Profiles the baseline in its default settings. A model that cannot be profiled may still be made faster."""
     try:
-        _profile(bench)
+        _profile(bench, timeline)
     except FuseworksError as error:
         bench.answer.note(bench.context, f"The baseline could not be profiled: {error.message}")
 
 
-def _profile(bench: Bench) -> None:
+def _profile(bench: Bench, timeline: bool) -> None:
     with bench.context.events.stage("profiling", "Profiling the baseline, operation by operation"):
         bench.roofs = roofs(bench.context)
-        bench.answer.profile = profiled(bench, bench.baseline(RuntimeSettings()), timeout_s=300.0, levers=True)
+        baseline = bench.baseline(RuntimeSettings())
+        bench.answer.profile = profiled(bench, baseline, timeout_s=300.0, levers=True, timeline=timeline)
 
 
 def profiled(
-    bench: Bench, candidate: Candidate, *, timeout_s: float, marked: Path | None = None, levers: bool = False
+    bench: Bench,
+    candidate: Candidate,
+    *,
+    timeout_s: float,
+    marked: Path | None = None,
+    levers: bool = False,
+    timeline: bool = False,
 ) -> Profile:
     """Where a call of a candidate spends its time, in a process of its own under its own settings.
 
     `marked`: the artifact to look into, of a candidate whose own kernels record nothing. `levers`: also what settings
-    of the process would change. All profiles of a run are of calls with the same inputs. Raises FuseworksError.
+    of the process would change. `timeline`: also when each operation of one call ran. All profiles of a run are of
+    calls with the same inputs. Raises FuseworksError.
     """
     context = bench.context
     arrays = drawing(bench, 1)()
@@ -197,6 +205,7 @@ def profiled(
             marked=child.path("marked") if marked is not None else None,
             roofs=bench.roofs,
             levers=levers,
+            timeline=timeline,
         )
     try:
         found = Profile.model_validate(reply.fields["profile"])

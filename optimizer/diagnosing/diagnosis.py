@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from optimizer.diagnosing.traces.comparing import TraceComparison
 from optimizer.diagnosing.traces.stragglers import RankWait
-from optimizer.result import Finding, Problem
+from optimizer.result import Conditions, Finding, Problem, Profile
 
 NOTHING = "Nothing worth doing: no cause that the rules know takes much of the time."
 
@@ -38,6 +38,8 @@ class Diagnosis(BaseModel):
     ranks: list[TracedRank] = Field(default_factory=list)
     waits: list[RankWait] = Field(default_factory=list, description="of several ranks of one job")
     comparison: TraceComparison | None = None
+    profile: Profile | None = Field(default=None, description="of a model: where a call of it spends time and memory")
     notes: list[str] = Field(default_factory=list)
     sandbox: str = ""
+    conditions: Conditions | None = Field(default=None, description="of a model: what it was measured under")
     problem: Problem | None = None

@@ -37,6 +37,10 @@ catalogue(
             "{first} and {second} are two models.",
             "Diagnose each by itself; `fuseworks compare` measures two together.",
         ),
+        "diagnosing:usage:trace": (
+            "--trace writes the profile of a model, and {path} is a trace itself.",
+            "Open it in ui.perfetto.dev as it is; give a model to have its profile written.",
+        ),
         "diagnosing:usage:missing": ("There is no file at {path}.", "Give the path of a model or of a trace."),
         "diagnosing:usage:against": (
             "--against compares traces with traces, and {path} is none.",

@@ -22,11 +22,13 @@ DEFAULT_CALLS = 10
 def profile(
     session: Session, request: dict[str, Any], arrays: list[np.ndarray]
 ) -> tuple[dict[str, Any], list[np.ndarray]]:
-    """{calls, marked?, roofs?, levers?}, one input set → {profile}. Follows a `compiling.load`.
+    """{calls, marked?, roofs?, levers?, timeline?}, one input set → {profile}. Follows a `compiling.load`.
 
     `marked`: the artifact that is looked into in place of the loaded one. What is not looked into is timed beside it,
     so that the cost of looking is known. `levers`: also what settings of the process would change, of a CPU's process.
+    `timeline`: also when each operation of one call ran.
     """
+    began = time.perf_counter()
     calls = int(request.get("calls") or DEFAULT_CALLS)
     contender, loaded = session.state["contender"], session.state["loaded"]
     unprofiled_ms, faults = _undisturbed(_waited(contender, contender.stage(arrays)), calls)
@@ -42,7 +44,12 @@ def profile(
         profiled_ms=found.call_ms,
         unprofiled_ms=unprofiled_ms,
         overhead=found.call_ms / unprofiled_ms if unprofiled_ms else None,
+        phases=list(found.phases),
+        memory=found.memory,
+        timeline=list(found.timeline) if request.get("timeline") else [],
     )
+    if answer.memory is not None and unprofiled_ms:
+        answer.memory.overhead = answer.memory.profiled_ms / unprofiled_ms
     if request.get("levers") and contender.device == "cpu":
         call = _waited(contender, contender.stage(arrays))
         answer.idle_cpu_ms_per_call = levers.idle_cpu_ms(call)
@@ -50,6 +57,7 @@ def profile(
             answer.threads_ms, answer.denormals_gain = levers.of_torch(call, loaded.context.threads, unprofiled_ms)
     if request.get("roofs"):
         answer = with_roofs(answer, request["roofs"])
+    answer.took_s = time.perf_counter() - began
     return {"profile": answer.model_dump(mode="json")}, []
 
 

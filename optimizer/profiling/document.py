@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+MOST_SPANS = 20_000
+PhaseName = Literal["forward", "backward", "optimizer"]
 
 
 class _Model(BaseModel):
@@ -37,6 +40,62 @@ class Operation(_Model):
     flops: int | None = None
     bytes: int | None = None
     attainable_share: float | None = Field(default=None, description="roofline's shortest time / the time taken")
+    phase: PhaseName | None = Field(default=None, description="of a training step")
+
+
+class Phase(_Model):
+    """One part of a training step; clearing the gradients belongs to the optimizer's."""
+
+    name: PhaseName
+    ms: float = Field(description="under the profiler; median over the profiled steps")
+    share: float = Field(description="of these steps")
+
+
+class PhaseSpan(_Model):
+    """When a part of a training step was at work, on the memory's own clock."""
+
+    name: PhaseName
+    from_ms: float
+    to_ms: float
+
+
+class OperationSpan(_Model):
+    """One operation of one recorded call."""
+
+    op: str
+    module: str | None = None
+    source: str | None = None
+    phase: PhaseName | None = None
+    at_ms: float = Field(description="since the call began")
+    ms: float
+
+
+class MemoryOwner(_Model):
+    """What one operation asked for and what was still alive at the peak."""
+
+    op: str
+    module: str | None = None
+    source: str | None = None
+    phase: PhaseName | None = None
+    bytes: int
+    share: float = Field(description="of what the call holds at the peak")
+    tensors: int = Field(description="allocations")
+
+
+class MemoryTimeline(_Model):
+    """Memory over one call: what PyTorch's allocator gave out during the call and has not got back."""
+
+    points: list[tuple[float, int]] = Field(
+        max_length=2_000, description="(milliseconds since the call began, bytes); holds from there to the next"
+    )
+    peak_bytes: int = Field(description="of the call, beside what is resident")
+    peak_at_ms: float
+    resident_bytes: int = Field(description="weights, buffers, inputs and the optimizer's state: there all the time")
+    owners: list[MemoryOwner] = Field(default_factory=list, description="at the peak, the largest first")
+    phases: list[PhaseSpan] = Field(default_factory=list, description="of a training step")
+    how_obtained: str = ""
+    profiled_ms: float = Field(description="of the call whose memory was recorded")
+    overhead: float | None = Field(default=None, description="profiled time / unprofiled time")
 
 
 class Profile(_Model):
@@ -53,6 +112,12 @@ class Profile(_Model):
         default=None, description="median of single calls in the same process without it; no judged figure"
     )
     overhead: float | None = Field(default=None, description="profiled time / unprofiled time")
+    took_s: float | None = Field(default=None, description="all of the profiling, unprofiled calls included")
+    phases: list[Phase] = Field(default_factory=list, description="of a training step")
+    memory: MemoryTimeline | None = Field(default=None, description="of one call; null where the engine does not say")
+    timeline: list[OperationSpan] = Field(
+        default_factory=list, max_length=MOST_SPANS, description="of one call; only where it was asked for"
+    )
     idle_cpu_ms_per_call: float | None = Field(
         default=None, description="CPU time that threads went on using after a call, while nothing was asked of them"
     )

@@ -15,7 +15,8 @@ def joined(operations: Iterable[Operation]) -> list[Operation]:
     groups: dict[tuple[Any, ...], list[Operation]] = {}
     for row in operations:
         nodes = tuple(n.node for n in row.nodes)
-        key = (row.op, row.module, row.source, nodes, str(row.shapes), tuple(row.dtypes), row.flops, row.bytes)
+        place = (row.op, row.module, row.source, row.phase)
+        key = (*place, nodes, str(row.shapes), tuple(row.dtypes), row.flops, row.bytes)
         groups.setdefault(key, []).append(row)
     rows = [
         rows[0].model_copy(

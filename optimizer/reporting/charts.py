@@ -123,3 +123,17 @@ def shortened(text: str, limit: int) -> str:
 
 def opened(height: int, title: str) -> str:
     return f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(title)}"><title>{escape(title)}</title>'
+
+
+def written(x: float, y: float, content: str, kind: str = "tick", anchor: str = "middle") -> str:
+    """A text that is escaped here."""
+    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(content)}</text>'
+
+
+def across_at(y: float, left: float, right: float) -> str:
+    """A line of the grid."""
+    return f'<line class="grid" x1="{left}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>'
+
+
+def upright_at(x: float, top: float, bottom: float) -> str:
+    return f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{top}" y2="{bottom}"/>'

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from optimizer.diagnosing.diagnosis import Diagnosis
+from optimizer.diagnosing.exporting.figures import plain, told
 from optimizer.diagnosing.traces.comparing import ComparedRow, TraceComparison
+from optimizer.reporting import profile_text
 from optimizer.result import Finding
 
-MOST_FACTS, MOST_EVIDENCE, MOST_ROWS, MOST_KINDS = 40, 8, 12, 6
+MOST_FACTS, MOST_EVIDENCE, MOST_ROWS = 40, 8, 12
 NAME_WIDTH = 100
-
-
-def plain(text: object) -> str:
-    return "".join(c if c.isprintable() else "?" for c in str(text))
 
 
 def lines(answer: Diagnosis) -> list[str]:
     return [
         *_head(answer),
         *_facts(answer),
+        *profile_text.lines(answer.profile),
         *_waits(answer),
         *_findings(answer.findings),
         *_compared(answer.comparison),
@@ -36,31 +34,15 @@ def _head(answer: Diagnosis) -> Iterator[str]:
 
 
 def _facts(answer: Diagnosis) -> Iterator[str]:
-    told = [(name, _figure(name, value)) for name, value in answer.facts.items()]
-    told = [(name, text) for name, text in told if text]
-    if not told:
+    found = [(name, told(name, value)) for name, value in answer.facts.items()]
+    found = [(name, text) for name, text in found if text]
+    if not found:
         return
     yield ""
     yield "Facts"
-    width = max(len(name) for name, _ in told)
-    for name, text in told[:MOST_FACTS]:
+    width = max(len(name) for name, _ in found)
+    for name, text in found[:MOST_FACTS]:
         yield f"  {name:<{width}}  {text}"
-
-
-def _figure(name: str, value: Any) -> str:
-    """Empty: nothing to tell."""
-    if value is None or value == [] or value == {}:
-        return ""
-    if isinstance(value, dict):
-        first = [item for item in list(value.items())[:MOST_KINDS] if item[1] is not None]
-        return ", ".join(f"{plain(key)[:60]} {_figure(name, one) or 0}" for key, one in first)
-    if isinstance(value, list):
-        return ", ".join(map(plain, value))
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:.1%}" if name.endswith("_share") else f"{value:,.2f}"
-    return f"{value:,}" if isinstance(value, int) else plain(value)
 
 
 def _waits(answer: Diagnosis) -> Iterator[str]:
@@ -90,7 +72,7 @@ def _findings(findings: Sequence[Finding]) -> Iterator[str]:
             yield text
         if finding.threshold:
             yield f"   found because: {plain(finding.threshold)}"
-        shown = [(name, _figure(name, value)) for name, value in list(finding.evidence.items())[:MOST_EVIDENCE]]
+        shown = [(name, told(name, value)) for name, value in list(finding.evidence.items())[:MOST_EVIDENCE]]
         yield from (f"   {name}: {text}" for name, text in shown if text)
         yield from (f"   -> {plain(step)}" for step in finding.steps or [finding.remedy] if step)
 

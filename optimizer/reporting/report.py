@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import jinja2
 import yaml
 
+from optimizer.diagnosing.exporting.figures import flat
 from optimizer.reporting import words
 from optimizer.reporting.charts import Bar, distribution, forest
+from optimizer.reporting.icicle import icicle
+from optimizer.reporting.memory_chart import memory
+from optimizer.reporting.roofline import roofline
 from optimizer.reporting.scatter import Dot, scatter
 from optimizer.result import Comparison, Evaluation, Result, Verdict
 from optimizer.spec import dump_step
@@ -76,13 +79,16 @@ def render(result: Result, samples: Mapping[str, Sequence[float]]) -> str:
         ablation=forest(_ablation_bars(result), "What each step gives, with its interval"),
         front=scatter(_dots(result), "Time and memory of what is correct"),
         latencies=distribution(samples, "Latency of single calls"),
+        icicle=icicle(operations, "The model's time by module and operation"),
+        roofline=roofline(result.profile, "Operations under the machine's measured roofs"),
+        memory=memory(result.profile.memory if result.profile else None, "Memory over one call"),
         operations=operations[:MAX_OPERATIONS],
         operations_left=len(operations) - MAX_OPERATIONS,
         after=after[:MAX_AFTER],
         after_left=len(after) - MAX_AFTER,
         verified=_verified(result.candidates),
-        conditions=_flat(result.conditions.fixed) if result.conditions else [],
-        observed=_flat(result.conditions.observed) if result.conditions else [],
+        conditions=flat(result.conditions.fixed) if result.conditions else [],
+        observed=flat(result.conditions.observed) if result.conditions else [],
         recipe=yaml.safe_dump(result.recipe, sort_keys=False, allow_unicode=True, width=100) if result.recipe else "",
     )
 
@@ -127,14 +133,3 @@ def _dots(result: Result) -> list[Dot]:
 
 def _verified(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
     return [evaluation for evaluation in evaluations if evaluation.verification is not None]
-
-
-def _flat(document: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    rows: list[tuple[str, str]] = []
-    for key, value in document.items():
-        if isinstance(value, Mapping):
-            rows += _flat(value, f"{prefix}{key}.")
-        else:
-            text = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-            rows.append((f"{prefix}{key}", text))
-    return rows

@@ -4,7 +4,15 @@ A contract: whoever reads a result imports from here, never from the modules bel
 """
 
 from optimizer.predicting.document import Prediction
-from optimizer.profiling.document import GraphNode, Operation, Profile
+from optimizer.profiling.document import (
+    GraphNode,
+    MemoryOwner,
+    MemoryTimeline,
+    Operation,
+    Phase,
+    PhaseSpan,
+    Profile,
+)
 from optimizer.result.base import ComparedAs, EvaluationStatus, Model, Problem, RunStatus, Stage, Verdict
 from optimizer.result.comparison import (
     AblationRow,
@@ -48,10 +56,14 @@ __all__ = [
     "LayerPlan",
     "LayerPrecision",
     "LimitCheck",
+    "MemoryOwner",
+    "MemoryTimeline",
     "Model",
     "Operation",
     "OutputNumerics",
     "Performance",
+    "Phase",
+    "PhaseSpan",
     "PredictedGain",
     "Prediction",
     "Probe",

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
+from fuseworks_client.commands.diagnose import FORMATS
+from optimizer.diagnosing import exporting
 from tests.client.conftest import Command
 
 
@@ -34,3 +38,26 @@ def test_a_file_that_is_not_there_makes_no_sense(fuseworks: Command) -> None:
 
 def test_without_a_file_it_makes_no_sense(fuseworks: Command) -> None:
     assert fuseworks("diagnose").returncode == 64
+
+
+@pytest.mark.parametrize("form", ["sarif", "markdown", "json"])
+def test_a_format_is_handed_on(fuseworks: Command, form: str) -> None:
+    fuseworks.model("{}", "a.json")
+    done = fuseworks("diagnose", "a.json", "--format", form)
+    assert json.loads(done.stdout) == ["diagnose", f"--format={form}", "--", "a.json"]
+
+
+def test_the_formats_are_those_that_the_optimizer_writes() -> None:
+    assert set(FORMATS) == {"text", *exporting.FORMATS}
+
+
+def test_two_formats_at_once_make_no_sense(fuseworks: Command) -> None:
+    fuseworks.model("{}", "a.json")
+    assert fuseworks("diagnose", "a.json", "--json", "--format", "sarif").returncode == 64
+    assert fuseworks("diagnose", "a.json", "--format", "pdf").returncode == 64
+
+
+def test_where_to_write_a_trace_is_handed_on(fuseworks: Command) -> None:
+    fuseworks.model("x = 1", "a.py")
+    done = fuseworks("diagnose", "a.py", "--trace", "out.json")
+    assert json.loads(done.stdout) == ["diagnose", "--trace=out.json", "--", "a.py"]

@@ -8,6 +8,8 @@ import click
 
 from fuseworks_client import exits, optimizer, options
 
+FORMATS = ("text", "json", "sarif", "markdown")
+
 
 @click.command(
     "diagnose",
@@ -19,6 +21,9 @@ Examples:
   fuseworks diagnose ranks.zip
   fuseworks diagnose after.json --against before.json
   fuseworks diagnose model.py
+  fuseworks diagnose models/din.py --format sarif > fuseworks.sarif
+  fuseworks diagnose model.py --format markdown > diagnosis.md
+  fuseworks diagnose model.py --trace profile.json
 
 {exits.HELP}""",
 )
@@ -32,16 +37,34 @@ Examples:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print facts and findings as one JSON document.")
 @click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="text",
+    help="What to print: text for a terminal, json, sarif (2.1.0, for code hosts) or a markdown report.",
+)
+@click.option(
+    "--trace",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    metavar="FILE",
+    help="Of a model: write one call, operation by operation, as a trace that ui.perfetto.dev opens.",
+)
+@click.option(
     "--trusted",
     is_flag=True,
     help="Read without the sandbox. For files that you made yourself only; the answer says so.",
 )
-def command(files: tuple[Path, ...], against: tuple[Path, ...], as_json: bool, trusted: bool) -> int:
+def command(
+    files: tuple[Path, ...], against: tuple[Path, ...], as_json: bool, form: str, trace: Path | None, trusted: bool
+) -> int:
     """Say where the time goes, why, and what mending it would give.
 
     Give it one model, or traces of torch.profiler (.json, .json.gz, or a .zip of many): those of one job together, one
-    a rank. Nothing is optimized and no file is left.
+    a rank. Nothing is optimized, and no file is left but what --trace names.
     """
-    flags = [flag for flag, given in (("--json", as_json), ("--trusted", trusted)) if given]
-    compared = [f"--against={path}" for path in against]
+    if as_json and form not in ("text", "json"):
+        raise click.UsageError(f"--json and --format {form} ask for two things: give one of them.")
+    chosen = [] if as_json or form == "text" else [f"--format={form}"]
+    flags = [*(["--json"] if as_json else chosen), *(["--trusted"] if trusted else [])]
+    compared = [f"--against={path}" for path in against] + ([f"--trace={trace}"] if trace is not None else [])
     return optimizer.pass_through("diagnose", *flags, *compared, "--", *map(str, files))

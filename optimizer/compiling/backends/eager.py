@@ -71,12 +71,17 @@ class Eager(Backend):
     ) -> Profiled:
         """The graph also where the user's own module is what runs: only its nodes know modules and lines."""
         from optimizer.compiling.torch_program import contender_of, load_program, lowered
+        from optimizer.profiling.memory import memory_of_graph
         from optimizer.profiling.torch_graph import profile_graph
 
         exported = lowered(load_program(_built(artifact) or context.model), context)
         module: Any = exported.module().to(context.device)
         tensors = contender_of(module, exported, context).stage(arrays).tensors
-        return Profiled(*profile_graph(module, tensors, calls, context.device))
+        rows, call_ms = profile_graph(module, tensors, calls, context.device)
+        if context.device != "cpu":  # a GPU's allocator tells of its own memory by other means
+            return Profiled(rows, call_ms)
+        memory, timeline = memory_of_graph(module, tensors)
+        return Profiled(rows, call_ms, memory, timeline=timeline)
 
 
 def _built(artifact: Path | None) -> Path | None:

@@ -24,7 +24,10 @@ class EagerStep(Backend):
     summary: ClassVar[str] = "Forward, loss, backward and update operation by operation; nothing is compiled."
     formats: ClassVar[frozenset[str]] = frozenset({"step"})
     libraries: ClassVar[tuple[str, ...]] = ("torch",)
-    profiled_by: ClassVar[str] = "torch's profiler recorded every operation of a step, backward and update too."
+    profiled_by: ClassVar[str] = (
+        "torch's profiler recorded a step of the captured graph, whose forward was run node by node; backward is told "
+        "by the nodes that it is of."
+    )
 
     def unavailable(self, target: str = "cpu") -> str | None:
         return gpu_unavailable(target) or no_step_there(target)
@@ -47,11 +50,12 @@ class EagerStep(Backend):
     def profile(
         self, artifact: Path | None, options: Any, context: Context, arrays: Sequence[np.ndarray], calls: int
     ) -> Profiled:
-        from optimizer.profiling.torch_operators import profile_operators
+        """The captured step also where the user's own module is what trains: only its nodes know modules and lines."""
+        from optimizer.compiling.step.loading import as_graph
+        from optimizer.profiling.training_step import profile_step
 
-        contender = self.load(artifact, options, context)
-        native = contender.stage(arrays)
-        return Profiled(*profile_operators(lambda: contender.call(native), calls))
+        contender = as_graph(context)
+        return profile_step(contender.step, contender.stage(arrays), calls)
 
 
 def no_step_there(target: str) -> str | None:

@@ -1,7 +1,8 @@
 """Much of what is computed is padding: sequences are far shorter than the size that they are filled up to.
 
-From lengths that are compared with positions, and from 0/1 masks with a row of positions for each sample, as the
-workload draws them or as they were captured. Silent from 70 % filled on, and where neither is an input.
+In a graph: from lengths that are compared with positions, and from 0/1 masks with a row of positions for each sample,
+as the workload draws them or as they were captured. In a trace: from the lengths that operations which pad were given.
+Silent from 70 % filled on, and where nothing tells a length.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ import numpy as np
 from optimizer import inputs
 from optimizer.capturing.outline import OutlineNode
 from optimizer.diagnosing.base import Evidence, register_rule
-from optimizer.diagnosing.graphs.graph_rule import GraphRule, Sighting
+from optimizer.diagnosing.graphs.graph_rule import GraphAndTraceRule, Sighting
 from optimizer.diagnosing.graphs.view import CASTS, COPIES, GraphView, at, sources
+from optimizer.diagnosing.traces.document import RankTrace
+from optimizer.diagnosing.traces.trace_rule import LOW, Claim, compute_ms, kernels
+from optimizer.diagnosing.traces.trace_rule import sources as sources_of
 from optimizer.errors import FuseworksError
 from optimizer.spec import InputSpec
 
@@ -26,6 +30,12 @@ FLIPS = {"logical_not", "bitwise_not"}
 ATTENTION = "scaled_dot_product_attention"
 SMALL = COPIES | CASTS | {"unsqueeze", "view", "reshape", "expand", "clamp", "clamp_max", "clamp_min", "add", "sub"}
 MOST_STEPS, MOST_SETS = 8, 4
+NOT_COMPUTING = ("communication", "memcpy", "memset")
+STEPS = (
+    "Put samples of like length into one batch, and pad to the longest of them.",
+    "Or keep the sequences behind one another with offsets (torch.nested, jagged tensors): no padding.",
+    "Or cut at a length that few samples reach.",
+)
 
 
 @dataclass(frozen=True)
@@ -39,9 +49,9 @@ class _Padding:
 
 
 @register_rule
-class PaddingWaste(GraphRule):
+class PaddingWaste(GraphAndTraceRule):
     name = "padding_waste"
-    graph_threshold = "the mean length is under 70 % of the padded one (a proposal)"
+    threshold = graph_threshold = "the mean length is under 70 % of the padded one (a proposal)"
 
     def look_at(self, graph: GraphView, evidence: Evidence) -> Sighting | None:
         found = [one for one in _paddings(graph, evidence) if one.filled < MOST_FILLED]
@@ -63,12 +73,37 @@ class PaddingWaste(GraphRule):
             part=wasted,
             recovers=(0.3, 1.0),
             model=f"{wasted:.0%} of what computes on positions is padding; without it 30 % to all of that is saved",
-            steps=(
-                "Put samples of like length into one batch, and pad to the longest of them.",
-                "Or keep the sequences behind one another with offsets (torch.nested, jagged tensors): no padding.",
-                "Or cut at a length that few samples reach.",
-            ),
+            steps=STEPS,
             structural="medium",
+        )
+
+    def look(self, rank: RankTrace) -> Claim | None:
+        positions = sum(row.positions for row in rank.padding_rows)
+        filled = sum(row.filled for row in rank.padding_rows) / positions if positions else 1.0
+        if filled >= MOST_FILLED:
+            return None
+        wasted, whole = 1 - filled, compute_ms(rank)
+        on_padding_ms = sum(
+            row.gpu_ms * min(1.0, rank.on_padding.get(row.name, 0) / row.calls) for row in rank.operation_rows
+        )
+        share = min(1.0, on_padding_ms / whole) if whole else 0.0
+        takes = kernels(rank, lambda row: row.kind not in NOT_COMPUTING, share * wasted)
+        if sum(takes.values()) < LOW * rank.span_ms:
+            return None
+        return Claim(
+            title=f"{wasted:.0%} of the positions of padded sequences are padding",
+            evidence={
+                "filled_share": round(filled, 4),
+                "padded_by_per_step": {row.operation: round(row.calls / rank.per_step, 2) for row in rank.padding_rows},
+                "on_padding_share_of_compute": round(share, 4),
+                "operations_on_padding": dict(sorted(rank.on_padding.items(), key=lambda one: -one[1])[:10]),
+                "sources": sources_of(rank, *(row.operation for row in rank.padding_rows)),
+            },
+            takes=takes,
+            recovers=(0.3, 1.0),
+            model=f"{wasted:.0%} of what computes on padded sizes (calls of an operation share its time evenly); "
+            "without padding 30 % to all of that is saved",
+            steps=STEPS,
         )
 
 

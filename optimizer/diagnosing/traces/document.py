@@ -103,6 +103,15 @@ class ProductRow(_Model):
     flops: float
 
 
+class PaddingRow(_Model):
+    """All calls of one operation that pads sequences to one length."""
+
+    operation: str
+    calls: int
+    positions: int = Field(description="after padding")
+    filled: int = Field(description="of them, those that hold something")
+
+
 class Idle(_Model):
     """Why no GPU worked, as far as the host's side tells: these add up to the idle time."""
 
@@ -161,8 +170,15 @@ class RankTrace(_Model):
     reserved_at_peak_bytes: int | None = None
     regions: dict[str, int] = Field(default_factory=dict, description="calls of compiled regions, by name")
     compiling_ms: float = 0.0
-    collecting_ms: float = Field(default=0.0, description="Python's garbage collector, called by name")
+    collecting_ms: float = Field(default=0.0, description="Python's garbage collector")
     optimizer_ms: float = Field(default=0.0, description="host, within Optimizer.step")
+    recomputed_ms: dict[str, float] = Field(
+        default_factory=dict, description="of kernels whose operation is a forward one within backward, by kind"
+    )
+    recomputed_calls: dict[str, int] = Field(default_factory=dict, description="calls of these operations")
+    paces: list[float] = Field(default_factory=list, description="by step: its products' time over a fast step's")
+    padding_rows: list[PaddingRow] = Field(default_factory=list)
+    on_padding: dict[str, int] = Field(default_factory=dict, description="calls on something padded, by operation")
 
     @property
     def per_step(self) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from optimizer.diagnosing.traces import messages, shapes
+from optimizer.diagnosing.traces import messages, paddings, shapes
 from optimizer.diagnosing.traces.columns import Activity, CallColumns, Columns, GpuColumns, Names
 from optimizer.diagnosing.traces.json_stream import JsonStream
 from optimizer.diagnosing.traces.memory import Memory
@@ -36,7 +36,8 @@ STEP = "ProfilerStep#"
 DATA_LOADER = "DataLoader"
 LARGEST_US = 1e18
 NUMBER = re.compile(r"-?\d{1,18}")
-COLLECTED = re.compile(r"built-in (?:function|method) collect\b")
+# called by name; and the collector itself, where it was recorded (record_python_gc_info)
+COLLECTED = re.compile(r"built-in (?:function|method) collect\b|^Python GC$")
 MAX_REGIONS = 10_000
 # a trace of 1 GiB has some three million; many more would take more memory than a child is given
 MAX_EVENTS = 8_000_000
@@ -58,6 +59,7 @@ class Recording:
     optimizer: Columns = field(default_factory=Columns)
     messages: messages.Messages = field(default_factory=messages.Messages)
     shapes: shapes.Shapes = field(default_factory=shapes.Shapes)
+    paddings: paddings.Paddings = field(default_factory=paddings.Paddings)
     memory: Memory = field(default_factory=Memory)
     sources: Sources = field(default_factory=Sources)
     regions: Counter[str] = field(default_factory=Counter)
@@ -217,12 +219,17 @@ def _small(value: object) -> float:
 def _operation_handler(recording: Recording) -> Handler:
     operations, number, thread = recording.operations, recording.names.number, recording.thread
     annotate, shaped, placed = _annotation_handler(recording), recording.shapes.take, recording.sources.take
+    padded = recording.paddings
 
     def handle(name: str, start: float, duration: float, event: dict[str, Any], args: dict[str, Any]) -> None:
         known = number(name)
         operations.add(start, duration, known, thread(event.get("tid")))
         if "Call stack" in args:
             placed(known, args["Call stack"])
+        if name in paddings.PADS:
+            padded.pad(name, args)
+        elif padded.sizes and "Input Dims" in args:
+            padded.see(name, args["Input Dims"])
         if name.startswith("aten::"):
             if "Input Dims" in args:
                 shaped(name, args, duration)

@@ -84,13 +84,20 @@ def _with_rest(rows: list[of.KernelRow]) -> list[of.KernelRow]:
     return rows[: of.MAX_ROWS] + list(rest.values())
 
 
-def operation_rows(recording: Recording, nesting: Nesting, launch: np.ndarray) -> list[of.OperationRow]:
-    operations, gpu, calls = recording.operations, recording.gpu, recording.calls
+def launchers(recording: Recording, nesting: Nesting, launch: np.ndarray) -> list[int]:
+    """The operation behind each GPU event whose launch is known, in their order; -1 where there is none."""
+    calls, launched = recording.calls, launch[launch >= 0]
+    if not len(recording.operations):
+        return [-1] * len(launched)
+    return nesting.innermost(calls.threads()[launched], calls.starts()[launched])
+
+
+def operation_rows(
+    recording: Recording, nesting: Nesting, launch: np.ndarray, launched_by: list[int]
+) -> list[of.OperationRow]:
+    operations, gpu = recording.operations, recording.gpu
     gpu_us: dict[int, float] = defaultdict(float)
-    known = launch >= 0
-    launched = launch[known]
-    launchers = nesting.innermost(calls.threads()[launched], calls.starts()[launched]) if len(operations) else []
-    for operation, duration in zip(launchers, gpu.durations()[known].tolist(), strict=False):
+    for operation, duration in zip(launched_by, gpu.durations()[launch >= 0].tolist(), strict=True):
         if operation >= 0:
             gpu_us[operations.name[operation]] += duration
     own = np.empty(len(operations))
@@ -178,3 +185,10 @@ def product_rows(recording: Recording) -> list[of.ProductRow]:
         for p, calls in recording.shapes.products.items()
     ]
     return sorted(rows, key=lambda row: -row.flops)[: of.MAX_ROWS]
+
+
+def padding_rows(recording: Recording) -> list[of.PaddingRow]:
+    return [
+        of.PaddingRow(operation=name, calls=row.calls, positions=row.positions, filled=row.filled)
+        for name, row in recording.paddings.found.items()
+    ]

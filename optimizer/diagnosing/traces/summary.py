@@ -12,6 +12,8 @@ from optimizer.diagnosing.traces.document import MAX_ROWS, SHORT_US, Device, Ran
 from optimizer.diagnosing.traces.host import launches, nest
 from optimizer.diagnosing.traces.intervals import Union, union
 from optimizer.diagnosing.traces.kernel_kinds import COMMUNICATION
+from optimizer.diagnosing.traces.pace import paces
+from optimizer.diagnosing.traces.recomputing import recomputed
 from optimizer.diagnosing.traces.recording import Recording
 
 MOST_DEVICES_TOLD = 64
@@ -22,6 +24,8 @@ def summarize(recording: Recording, name: str) -> RankTrace:
     launch = launches(gpu, recording.calls)
     waits = idle.blocking(recording, launch)
     steps, loading = _union(recording.steps), _union(recording.loading)
+    nesting = nest(recording.operations)
+    launched_by = rows.launchers(recording, nesting, launch)
     answer = RankTrace(
         name=name,
         events=recording.events,
@@ -29,7 +33,7 @@ def summarize(recording: Recording, name: str) -> RankTrace:
         steps=len(set(recording.steps.name)),
         steps_ms=steps.length / 1000,
         data_loading_ms=loading.length / 1000,
-        operation_rows=rows.operation_rows(recording, nest(recording.operations), launch),
+        operation_rows=rows.operation_rows(recording, nesting, launch, launched_by),
         call_rows=rows.call_rows(recording, waits),
         product_rows=rows.product_rows(recording),
         doubles=recording.shapes.doubles,
@@ -37,10 +41,15 @@ def summarize(recording: Recording, name: str) -> RankTrace:
         compiling_ms=_union(recording.compiling).length / 1000,
         collecting_ms=_union(recording.collecting).length / 1000,
         optimizer_ms=_union(recording.optimizer).length / 1000,
+        padding_rows=rows.padding_rows(recording),
+        on_padding=dict(recording.paddings.on_padding),
     )
     _identify(answer, recording)
     if len(gpu):
         _gpu(answer, recording, launch, waits, loading)
+        again = recomputed(recording, nesting, launch, launched_by)
+        answer.recomputed_ms, answer.recomputed_calls = again.ms, again.calls
+        answer.paces = paces(recording, answer.steps)
     else:
         hosts = [columns for columns in (recording.operations, recording.steps, recording.calls) if len(columns)]
         if hosts:

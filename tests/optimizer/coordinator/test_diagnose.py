@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from optimizer.__main__ import main
+from optimizer.__main__ import _folder, main
 from optimizer.coordinator import diagnose as diagnosing
 from optimizer.coordinator.diagnose import diagnose
 from optimizer.coordinator.traces import TraceFile, read_traces
@@ -19,6 +19,7 @@ from optimizer.result import Finding, Result
 from tests.optimizer.diagnosing.traces.building import Building
 from tests.optimizer.diagnosing.traces.plants import PLANTS
 from tests.optimizer.diagnosing.traces.training import Training
+from tests.optimizer.reporting.sample import result
 
 BELL = "\x1b]0;owned\x07"
 
@@ -136,7 +137,7 @@ def test_an_answer_that_is_no_trace_is_not_believed(tmp_path: Path, monkeypatch:
 def test_a_model_goes_through_its_own_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "model.py").write_text("x = 1")
     finding = Finding(rule="page_faults", severity="low", title="Faults")
-    result = Result.model_construct(
+    found = Result.model_construct(
         findings=[finding],
         notes=["n"],
         sandbox="bubblewrap",
@@ -146,10 +147,24 @@ def test_a_model_goes_through_its_own_run(tmp_path: Path, monkeypatch: pytest.Mo
         summary="one",
     )
     specs = []
-    monkeypatch.setattr(diagnosing, "_executed", lambda spec: specs.append(spec) or result)
+    monkeypatch.setattr(diagnosing, "_executed", lambda spec, timeline: specs.append(spec) or found)
     answer = diagnose([tmp_path / "model.py"])
     assert specs[0].model == str(tmp_path / "model.py")
     assert (answer.findings, answer.summary, answer.notes) == ([finding], "one", ["n"])
+
+
+def test_a_trace_of_a_trace_makes_no_sense(tmp_path: Path) -> None:
+    path = training().write(tmp_path / "t.json")
+    assert problem(diagnose([path], trusted=True, timeline=True)) == ("diagnosing:usage:trace", None)
+
+
+def test_a_model_that_tells_no_times_of_its_operations_is_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "model.py").write_text("x = 1")
+    monkeypatch.setattr(diagnosing, "_executed", lambda spec, timeline: result(profile=None, findings=[]))
+    assert diagnosing.NO_TIMELINE in diagnose([tmp_path / "model.py"], timeline=True).notes
+    assert diagnosing.NO_TIMELINE not in diagnose([tmp_path / "model.py"]).notes
 
 
 # ---- the program ---------------------------------------------------------------------------------------------------
@@ -163,6 +178,23 @@ def test_json_is_one_document_by_the_published_schema(tmp_path: Path, capsys: py
     assert answer["facts"]["kernels"] > 0
     assert main(["schema", "diagnosis"]) == 0
     assert "facts" in json.loads(capsys.readouterr().out)["properties"]
+
+
+def test_sarif_and_markdown_go_by_the_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = training(waits_for_data=True).write(tmp_path / "t.json")
+    assert main(["diagnose", "--format", "sarif", "--trusted", str(path)]) == 0
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert run["results"][0]["ruleId"] == "data_loading"
+    assert main(["diagnose", "--format", "markdown", "--trusted", str(path)]) == 0
+    assert capsys.readouterr().out.startswith("# Diagnosis of `t.json`\n\nThe GPU is busy for 83% of ")
+
+
+@pytest.mark.parametrize(
+    ("given", "folder"), [("din.py", "."), ("models/din.py", "models"), ("/srv/din.py", ""), ("../din.py", "")]
+)
+def test_a_file_below_the_working_folder_is_taken_to_lie_in_its_repository(given: str, folder: str) -> None:
+    assert _folder([Path(given)]) == folder
+    assert _folder([Path(given), Path("other.json")]) == ""
 
 
 def test_text_names_causes_costs_and_remedies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -168,6 +168,15 @@ PLANTS = [
         name="of a weight",
     ),
     Plant(
+        "user_broadcast",
+        _init("self.l = nn.Linear(16, 4)")
+        + _forward("u, x", "u = u[:, None].expand(-1, 12, -1)", "return self.l(torch.cat([u, x], -1))"),
+        _init("self.u, self.x = nn.Linear(8, 4), nn.Linear(8, 4)")
+        + _forward("u, x", "return self.u(u)[:, None] + self.x(x)"),
+        "[torch.randn(16, 8), torch.randn(16, 12, 8)]",
+        "expand(-1, 12, -1)",
+    ),
+    Plant(
         "values_as_numbers",
         _forward("x, keep", "return x[keep].sum(0)"),
         _forward("x, keep", "return torch.where(keep[:, None], x, 0.0).sum(0)"),

@@ -280,3 +280,47 @@ def test_padding_costs_only_what_is_padding() -> None:
     assert finding.gain is not None
     assert finding.gain.low == pytest.approx(1 / (1 - 0.225), abs=1e-4)
     assert finding.gain.high == 4.0
+
+
+def broadcast(times: int, width: int = 6, others: int = 2, op: str = "expand", **cat: Any) -> Drawing:
+    """A user's features, repeated so many times, beside a candidate's; then a linear layer to 4."""
+    drawing = Drawing().add("u", sizes=(16, 1, width)).add("x", sizes=(16, times, others))
+    drawing.add("w", "weight", sizes=(4, width + others))
+    drawing.add("many", op, "u", sizes=(16, times, width), view=op == "expand")
+    drawing.add("joined", "cat", "many x", sizes=(16, times, width + others), **{"dim": -1, **cat})
+    return drawing.add("out", "linear", "joined w", sizes=(16, times, 4))
+
+
+@pytest.mark.parametrize(("times", "op", "count"), [(3, "expand", 0), (4, "expand", 1), (50, "repeat", 1)])
+def test_features_repeated_four_times_before_a_layer_are_found(times: int, op: str, count: int) -> None:
+    assert len(found("user_broadcast", broadcast(times, op=op).evidence())) == count
+
+
+def test_the_repeated_share_of_a_layers_products_is_what_a_profile_costs_it_at() -> None:
+    drawing = broadcast(times=4)
+    (finding,) = found("user_broadcast", drawing.evidence(profile=drawing.profile(out=3.0, joined=1.0)))
+    # 6 of 8 features, of which three of four products are repetitions: 9/16 of three quarters of the time
+    assert finding.evidence["repeated_share_of_products"] == 0.5625
+    assert finding.evidence["repeated_inputs"] == {"out": "6 of 8"}
+    assert finding.cost_share == pytest.approx(0.75 * 0.5625, abs=1e-4)
+    assert finding.gain is not None
+    assert finding.gain.high == pytest.approx(1 / (1 - 0.75 * 0.5625), abs=1e-3)
+
+
+def test_what_is_joined_along_the_candidates_is_no_broadcast() -> None:
+    drawing = Drawing().add("u", sizes=(16, 1, 8)).add("x", sizes=(16, 12, 8)).add("w", "weight", sizes=(4, 8))
+    drawing.add("many", "expand", "u", sizes=(16, 12, 8), view=True)
+    drawing.add("joined", "cat", "many x", sizes=(16, 24, 8), dim=1)
+    assert found("user_broadcast", drawing.add("out", "linear", "joined w", sizes=(16, 24, 4)).evidence()) == []
+
+
+def test_a_constant_that_is_repeated_and_what_is_computed_with_first_are_no_broadcast() -> None:
+    def through(source: str, between: str) -> list[Finding]:
+        drawing = Drawing().add("u", source, sizes=(16, 1, 8)).add("w", "weight", sizes=(4, 8))
+        drawing.add("many", "expand", "u", sizes=(16, 12, 8), view=True)
+        drawing.add("between", between, "many", sizes=(16, 12, 8))
+        return found("user_broadcast", drawing.add("out", "linear", "between w", sizes=(16, 12, 4)).evidence())
+
+    assert through("", "contiguous")
+    assert through("weight", "contiguous") == []
+    assert through("", "relu") == [], "a pass over all copies, but not of this layer"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from optimizer.diagnosing.traces.document import RankTrace
 from tests.optimizer.diagnosing.traces.building import A100, V100
-from tests.optimizer.diagnosing.traces.training import Training
+from tests.optimizer.diagnosing.traces.training import AHEAD_US, GEMM, Training
 
 NATIVE = "void at::native::"
 ELEMENTWISE = NATIVE + "vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float> >(int)"
@@ -139,8 +139,45 @@ def doubles(training: Training, us: float) -> None:
     kernels("ampere_dgemm_64x64_nn", 5, "aten::mm")(training, us)
 
 
+def checked_gradients(training: Training, us: float) -> None:
+    for _ in range(24):
+        training.work("triton_poi_fused_7", 20.0)
+        began = training.now - 15
+        training.job.op(f"{ENGINE}: MulBackward0", began, 40)
+        training.job.op("aten::isnan", began + 1, 5)
+        training.job.op("aten::item", began + 8, 10)
+        training.job.call("cudaStreamSynchronize", began + 9, 8)
+        training.gap(us / 24)
+
+
+def slower_products(training: Training, us: float) -> None:
+    """From the middle on; a step has some 8 ms of them."""
+    if training.steps_done >= (training.steps - 1) // 2:
+        training.pace = 1 + us / 8_000
+
+
+def recomputed(training: Training, us: float) -> None:
+    began = training.now - AHEAD_US
+    for _ in range(4):
+        training.work(GEMM, us / 4, op="aten::linear")
+    training.job.op(f"{ENGINE}: GeluBackward0", began - 2, training.now - AHEAD_US - began)
+
+
+def padded(training: Training, us: float) -> None:
+    """A quarter of the positions holds something."""
+    lengths = [64, *[13] * 10, *[14] * 5]
+    pad = {"Input Dims": [[[length, 1024] for length in lengths], [], []]}
+    training.job.op("aten::pad_sequence", training.now - AHEAD_US - 20, 10, **pad)
+    rows = {"Input Dims": [[1024], [16 * 64, 1024], [1024, 1024]], "Input type": ["c10::BFloat16"] * 3}
+    for _ in range(4):
+        training.work(GEMM, us / 4, op="aten::addmm", inputs=rows)
+
+
+ENGINE = "autograd::engine::evaluate_function"
 PLANTS: dict[str, Callable[[Training, float], None]] = {
+    "anomaly_mode": checked_gradients,
     "cat_storms": kernels(NATIVE + "CatArrayBatchedCopy<float, unsigned int, 2, 128, 1>(float*)", 12, "aten::cat"),
+    "clock_drop": slower_products,
     "communication_heavy": half_covered,
     "data_loading": data_loading,
     "debug_environment": blocking_launches,
@@ -167,7 +204,9 @@ PLANTS: dict[str, Callable[[Training, float], None]] = {
     "misaligned_gemm": kernels(
         "void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_256x64_16x4_tn_align1>", 5, "aten::mm"
     ),
+    "padding_waste": padded,
     "pageable_copies": pageable,
+    "recomputation": recomputed,
     "recompiles": compiles,
     "sync_batch_norm": batch_norms,
     "unbucketed_collectives": exposed(100, **{"In msg nelems": 512}),
@@ -177,6 +216,7 @@ PLANTS: dict[str, Callable[[Training, float], None]] = {
 }
 SIZES_US = {
     # what a cause's own threshold asks for
+    "clock_drop": (1_600, 2_500, 4_000),
     "communication_heavy": (1_500, 2_500, 4_000),
     "debug_environment": (6_000, 9_000, 12_000),
     "elementwise_chains": (2_500, 3_500, 5_000),

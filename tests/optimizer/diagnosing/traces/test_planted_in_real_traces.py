@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from optimizer.diagnosing.traces.document import RankTrace
+from optimizer.diagnosing.traces.kernel_kinds import kind_of
 from optimizer.diagnosing.traces.ranking import ranked
 from optimizer.diagnosing.traces.recording import read
 from optimizer.diagnosing.traces.summary import summarize
@@ -164,3 +165,42 @@ def test_kernels_of_another_kind_are_found_by_what_they_take(name: str, rule: st
 def test_tensor_cores_cure_what_float32_products_cost() -> None:
     assert of(trace(BUSY), "no_tensor_cores") is not None
     assert of(edited(BUSY, renamed("sgemm", "volta_fp16_s884gemm_fp16_128x128_nn")), "no_tensor_cores") is None
+
+
+def slower_from_the_middle_on(factor: float) -> Edit:
+    """Products of the later half: the clock, and no kernel of its own."""
+
+    def edit(events: list[Event]) -> None:
+        kernels = [event for event in events if event.get("cat") == "kernel"]
+        middle = sorted(event["ts"] for event in kernels)[len(kernels) // 2]
+        for event in kernels:
+            if event["ts"] > middle and kind_of(event["name"]) in ("gemm", "convolution", "attention"):
+                event["dur"] *= factor
+
+    return edit
+
+
+def computed_again(events: list[Event]) -> None:
+    """What backward does of convolutions becomes one of forward, as a checkpoint runs it."""
+    for event in events:
+        if event.get("cat") == "cpu_op" and event["name"] == "aten::convolution_backward":
+            event["name"] = "aten::conv2d"
+
+
+@pytest.mark.parametrize(("factor", "found"), [(1.0, False), (1.05, False), (1.25, True)])
+def test_a_clock_that_drops_in_the_middle_is_found(factor: float, found: bool) -> None:
+    finding = of(edited(BUSY, slower_from_the_middle_on(factor)), "clock_drop")
+    assert (finding is not None) == found
+    if finding is not None:
+        # two of five steps and a part of the third take a quarter more
+        assert finding.evidence["slow_steps"] in (2, 3)
+        assert max(finding.evidence["time_over_fastest_quarter"]) == pytest.approx(factor, abs=0.02)
+
+
+def test_convolutions_that_backward_computes_again_are_found() -> None:
+    assert of(trace(BUSY), "recomputation") is None
+    finding = of(edited(BUSY, computed_again), "recomputation")
+    assert finding is not None and finding.cost_share is not None
+    assert set(finding.evidence["recomputed_calls_per_step"]) == {"aten::conv2d"}
+    # gradients of inputs and of weights: two thirds of what convolutions take, the most of this model
+    assert finding.cost_share > 0.3

@@ -27,7 +27,7 @@ Plant = Callable[["Training"], None]
 
 
 class Training:
-    """`now`: where the main stream's work ends so far."""
+    """`now`: where the main stream's work ends so far. `pace`: how long products take, beside their usual time."""
 
     def __init__(
         self,
@@ -42,6 +42,8 @@ class Training:
         self.rng = random.Random(seed)
         self.gemm, self.steps = gemm, steps
         self.now = 10_000.0
+        self.pace = 1.0
+        self.steps_done = 0
         self._behind = False
 
     def about(self, us: float) -> float:
@@ -82,6 +84,7 @@ class Training:
             self._backward()
             self.gap(15.0)
             self.job.step(number + 1, began, self.now - began)
+            self.steps_done = number + 1
         return self.job
 
     def _forward(self) -> None:
@@ -100,8 +103,8 @@ class Training:
 
     def _layer(self) -> None:
         inputs = {"Input Dims": [[4096, 1024], [1024, 4096]], "Input type": ["c10::BFloat16", "c10::BFloat16"]}
-        self.work(self.gemm, self.about(400), op="aten::mm", inputs=inputs)
-        self.work(ATTENTION, self.about(200), op="aten::_flash_attention_forward")
+        self.work(self.gemm, self.pace * self.about(400), op="aten::mm", inputs=inputs)
+        self.work(ATTENTION, self.pace * self.about(200), op="aten::_flash_attention_forward")
         self.work(NORM, self.about(60), op="aten::native_layer_norm")
         self.work(COMPILED, self.about(120))
-        self.work(self.gemm, self.about(200), op="aten::mm", inputs=inputs)
+        self.work(self.gemm, self.pace * self.about(200), op="aten::mm", inputs=inputs)
