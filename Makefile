@@ -14,7 +14,7 @@ OUT ?= out/demo
 PORT ?= 8000
 
 LANE ?= fp32
-BENCH_BUDGET ?= 8m
+BENCH_BUDGET ?= 12m
 QUICK_BUDGET ?= 75s
 QUICK := examples/din.py examples/mmoe.py examples/dlrm.py examples/dcn_v2.py
 RESULTS ?= benchmarks/results/$(shell date +%F)-$(LANE)

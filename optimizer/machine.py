@@ -19,7 +19,7 @@ from optimizer import devices
 
 CPUINFO = Path("/proc/cpuinfo")
 SYSTEM = Path("/sys")
-LIBRARIES = ("torch", "triton", "numpy", "onnx", "onnxruntime", "openvino")
+LIBRARIES = ("torch", "triton", "numpy", "onnx", "onnxruntime", "openvino", "torchao")
 
 
 # ---- the processor -------------------------------------------------------------------------------------------------

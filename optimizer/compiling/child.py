@@ -19,7 +19,7 @@ from optimizer.errors import FuseworksError
 from optimizer.spec import KeepFloat32, PrecisionStep, Workload
 
 COMPILED_AT_CALL = frozenset({"inductor", "inductor_step"})
-COMPILED_IN_CXX = frozenset({"aot_inductor"}) | COMPILED_AT_CALL
+COMPILED_IN_CXX = frozenset({"aot_inductor", "torchao"}) | COMPILED_AT_CALL
 Answer = tuple[dict[str, Any], list[np.ndarray]]
 
 

@@ -38,6 +38,7 @@ from optimizer.coordinator.prepare import (
     profile,
 )
 from optimizer.coordinator.rescue import Rescue
+from optimizer.coordinator.slow_peers import slow_peers
 from optimizer.errors import FuseworksError
 from optimizer.optimizing.option_plans import OTHER_LIBRARY, option_variants
 from optimizer.optimizing.planner import (
@@ -152,6 +153,8 @@ def _search(bench: Bench, planner: Planner, builds: Builds, judge: Evaluator, fi
     _round(bench, builds, judge, more, keep=VARIANTS_SHARE)
     rescue.run(more)
     _round(bench, builds, judge, _other_options(bench), keep=VARIANTS_SHARE)
+    slow = slow_peers(bench, builds, bench.context.deadline(_reserve(bench.context) + VARIANTS_SHARE))
+    _round(bench, builds, judge, slow, keep=VARIANTS_SHARE)
     finals = _finals(bench, _leave_one_out(bench, planner, builds), settings)
     for dropped in planner.dropped:
         answer.file(not_tried(dropped.candidate, dropped.reason))

@@ -22,7 +22,7 @@ from optimizer.spec import Mode, RuntimeSettings
 
 JUDGING_SHARE = 0.3  # of the budget: what the search keeps for the judgement, and what no peer of a replay is tried in
 PEER_FINALISTS = 2
-COMPILERS = frozenset({"inductor", "aot_inductor", "inductor_step"})
+COMPILERS = frozenset({"inductor", "aot_inductor", "inductor_step", "torchao"})
 
 
 def planner_of(bench: Bench, settings: RuntimeSettings) -> Planner:

@@ -27,6 +27,7 @@ ENGINES = (
     Engine("onnx", "warn", "ONNX uploads cannot be read"),
     Engine("onnxruntime", "warn", "the backend onnx_runtime is not tried, and ONNX uploads have no baseline"),
     Engine("openvino", "warn", "the backend openvino is not tried"),
+    Engine("torchao", "warn", "torchao is not among the engines that int8 is held against"),
 )
 
 

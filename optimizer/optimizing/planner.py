@@ -28,7 +28,7 @@ from optimizer.spec import (
     dump_step,
 )
 
-SLOWEST_BUILDS = ("aot_inductor", "inductor", "onnxruntime", "openvino")
+SLOWEST_BUILDS = ("torchao", "aot_inductor", "inductor", "onnxruntime", "openvino")
 INDUCTOR_MARGIN = 1.15  # beyond what one screening may be off by
 # Those that lead most often first; torch.compile last: it costs seconds in each fresh process.
 BACKEND_ORDER = ("eager", "aot_inductor", "openvino", "onnxruntime", "inductor")
@@ -37,6 +37,13 @@ OPTION_VARIANTS: dict[str, list[dict[str, object]]] = {"onnxruntime": [{"level":
 STATIC_OPENVINO: dict[str, object] = {"static": True}
 STATIC_NAME = "openvino static=True"
 RECORDED: dict[str, object] = {"cuda_graphs": True}
+# int8 as a user has it without us; torchao in both flows of its documentation.
+INT8_PEERS: tuple[tuple[str, dict[str, object]], ...] = (
+    ("aot_inductor", {}),
+    ("onnxruntime", {}),
+    ("torchao", {}),
+    ("torchao", {"flow": "pt2e"}),
+)
 RESTS: tuple[Literal["float32", "bfloat16"], ...] = ("float32", "bfloat16")  # of what is not int8
 NO_FLOAT32 = "policy and workload do not both allow float32"
 MAX_STATIC_SIZES = 4  # each is compiled again whenever a process loads the model
@@ -202,13 +209,15 @@ class Planner:
         return [*low, *self._int8_peers()]
 
     def _int8_peers(self) -> list[Candidate]:
-        """int8 as a user has it without us: ONNX Runtime's own, and all linear layers rewritten, as torchao does it."""
+        """int8 as a user has it without us: ONNX Runtime's own, torchao's, and all linear layers rewritten."""
         if not self._computes("int8"):
             return []
         why = "int8 is allowed by the policy"
+        usable = self._usable(("aot_inductor", "onnxruntime")) + self._usable(("torchao",), peer=True, precision="int8")
         peers = [
-            self._candidate(backend, (), precision="int8", peer=True, why=why)
-            for backend in self._usable(("aot_inductor", "onnxruntime"))
+            self._candidate(backend, (), precision="int8", peer=True, options=options, why=why)
+            for backend, options in INT8_PEERS
+            if backend in usable
         ]
         return self._unless(self.facts.int8_refusal, peers)
 
@@ -258,7 +267,7 @@ class Planner:
             if r.applied and r.pass_ not in self.blamed and not (self.facts.target == "cpu" and r.pass_ in KERNELS)
         )
 
-    def _usable(self, order: Sequence[str], peer: bool = False) -> list[str]:
+    def _usable(self, order: Sequence[str], peer: bool = False, precision: Precision = "float32") -> list[str]:
         """Backends of `order` that policy and machine allow; the others are filed as dropped, once."""
         chosen = []
         for backend in order:
@@ -271,7 +280,7 @@ class Planner:
             if reason is None:
                 chosen.append(backend)
             elif peer:
-                self.dropped.append(Dropped(self._candidate(backend, (), peer=True), reason))
+                self.dropped.append(Dropped(self._candidate(backend, (), precision=precision, peer=True), reason))
         return chosen
 
     def _candidate(

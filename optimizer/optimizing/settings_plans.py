@@ -14,7 +14,7 @@ from optimizer.spec import BackendStep, RuntimeSettings, RuntimeStep
 
 # With what an engine fuses there is less to share out than in the original: fewer threads may win where they did not.
 WORTH_FEWER = 1.5
-OPENMP = frozenset({"eager", "inductor", "aot_inductor"})  # engines whose threads are torch's
+OPENMP = frozenset({"eager", "inductor", "aot_inductor", "torchao"})  # engines whose threads are torch's
 
 
 class Variant(NamedTuple):

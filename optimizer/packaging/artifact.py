@@ -23,7 +23,7 @@ def collect(folder: Path, backend: str, artifact: Path | None, model: Path | Non
     else:
         raise FuseworksError("packaging:ours:no-artifact", backend=backend, text="neither an artifact nor a model")
     for path in folder.glob("*.pt2"):
-        if backend != "aot_inductor" and _needs_fuseworks(path):
+        if backend not in {"aot_inductor", "torchao"} and _needs_fuseworks(path):
             raise FuseworksError("packaging:ours:not-lowered", place=path.name)
 
 

@@ -19,6 +19,7 @@ LIBRARIES = {
     "eager": ["torch"],
     "inductor": ["torch"],
     "aot_inductor": ["torch"],
+    "torchao": ["torch"],  # it is compiled: nothing of torchao is left to be loaded
     "onnxruntime": ["onnxruntime"],
     "openvino": ["openvino"],
 }
@@ -70,6 +71,7 @@ _SETTINGS: dict[str, tuple[str, Callable[[Mapping[str, Any], Workload], dict[str
     "eager": (".pt2", _nothing),
     "inductor": (".pt2", _nothing),
     "aot_inductor": (".pt2", _nothing),
+    "torchao": (".pt2", _nothing),
     "onnxruntime": (".onnx", _onnxruntime),
     "openvino": (".xml", _openvino),
 }

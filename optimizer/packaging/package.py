@@ -35,7 +35,8 @@ MANIFEST_VERSION = "1.0"
 TEMPLATE = Path(__file__).parent / "run_template.py"
 PROMISE_TEMPLATE = Path(__file__).parent / "promise_template.py"
 DENORMALS = Path(flushing.__file__)
-NATIVE_BACKENDS = frozenset({"aot_inductor"})  # compiled with -march=native: it may use all that this CPU has
+# compiled with -march=native: they may use all that this CPU has
+NATIVE_BACKENDS = frozenset({"aot_inductor", "torchao"})
 # of /proc/cpuinfo's flags those that a compiler uses by itself under -march=native (AMX it does not)
 _NATIVE_FLAGS = re.compile(
     r"^(sse4_[12]|ssse3|popcnt|avx\w*|fma|f16c|bmi[12]|abm|movbe|adx|gfni|vaes|vpclmulqdq|asimd\w*|sve\w*|bf16|i8mm)$"

@@ -22,7 +22,6 @@ import platform
 import runpy
 import shutil
 import sys
-import tarfile
 import tempfile
 import threading
 import time
@@ -243,10 +242,11 @@ def _load_exported(folder: Path, manifest: dict[str, Any], load: dict[str, Any])
             if "scratch" not in load:  # it compiles at the first call: a pair must share one folder
                 load["scratch"] = os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(prefix="fuseworks-inductor-")
                 atexit.register(shutil.rmtree, load["scratch"], ignore_errors=True)
-            with tarfile.open(folder / load["cache"]) as archive:
-                archive.extractall(load["scratch"], filter="data")
+            shutil.unpack_archive(folder / load["cache"], load["scratch"], filter="data")
         torch._dynamo.config.fail_on_recompile_limit_hit = True  # else it would go on in eager without a word
         module = torch.compile(module, fullgraph=True, dynamic=load.get("dynamic"), options=load.get("options") or None)
+        # it compiles at the first call; Dynamo asks for this, and does not see the options of one compile
+        torch._inductor.config.freezing = bool((load.get("options") or {}).get("freezing"))
 
     def call(tensors: list[Any]) -> Any:
         if "triton.cudagraphs" in (load.get("options") or {}):  # the next call overwrites what this one answers
@@ -299,7 +299,7 @@ def _load_openvino(folder: Path, manifest: dict[str, Any], load: dict[str, Any])
 
 
 LOADERS: dict[str, Any] = {"aot_inductor": _load_aot_inductor, "eager": _load_exported, "inductor": _load_exported}
-LOADERS |= {"onnxruntime": _load_onnxruntime, "openvino": _load_openvino}
+LOADERS |= {"onnxruntime": _load_onnxruntime, "openvino": _load_openvino, "torchao": _load_aot_inductor}
 
 
 def draw_inputs(manifest: dict[str, Any], sizes: dict[str, int], seed: int = 0, keep: bool = True) -> dict[str, Any]:

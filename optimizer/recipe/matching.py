@@ -22,7 +22,7 @@ MAX_CITED_SITES = 4
 BFLOAT16_FEATURES = ("avx512_bf16", "avx_ne_convert", "amx_bf16", "bf16", "sve_bf16")
 INT8_FEATURES = ("avx_vnni", "avx512_vnni", "amx_int8", "asimddp", "i8mm")
 FEATURES = {"bfloat16": BFLOAT16_FEATURES, "int8": INT8_FEATURES}
-_BACKEND_LIBRARIES = {"onnxruntime": "onnxruntime", "openvino": "openvino"}
+_BACKEND_LIBRARIES = {"onnxruntime": "onnxruntime", "openvino": "openvino", "torchao": "torchao"}
 
 
 @dataclass(frozen=True)

@@ -62,20 +62,23 @@ class AotInductor(Backend):
         return kernels_unrecorded(target)
 
     def build(self, model: Path, options: Any, context: Context, out: Path) -> dict[str, Any]:
-        from optimizer.compiling.torch_program import load_program, lowered
-
-        self._compile(lowered(load_program(model), context), options, out)
+        self._compile(self._program(model, options, context), options, out)
         metadata = _metadata(out / ENTRY)
         return {"entry": ENTRY, "built_for": metadata, "isa": sorted(_flags(metadata))}
 
     def build_marked(self, model: Path, options: Any, context: Context, out: Path) -> None:
-        from optimizer.compiling.torch_program import load_program, lowered
         from optimizer.profiling.inductor_kernels import KERNELS, MARKS, kernels_of, listening, save
 
-        exported = lowered(load_program(model), context)
+        exported = self._program(model, options, context)
         with listening() as told:
             self._compile(exported, options, out, MARKS)
         save(kernels_of(told, exported), out / KERNELS)
+
+    def _program(self, model: Path, options: Any, context: Context) -> Any:
+        """What is compiled."""
+        from optimizer.compiling.torch_program import load_program, lowered
+
+        return lowered(load_program(model), context)
 
     def _compile(self, exported: Any, options: Any, out: Path, more: dict[str, Any] | None = None) -> None:
         import torch

@@ -37,6 +37,7 @@ from optimizer.errors import FuseworksError
 
 ENTRY = "model.pt2"
 CACHE = "inductor_cache.tar"
+AUTOTUNED = {"max_autotune": True, "coordinate_descent_tuning": True}  # what the mode stands for
 
 
 @register_backend
@@ -50,9 +51,10 @@ class Inductor(Backend):
     needs_marks: ClassVar[bool] = True
 
     class Options(BackendOptions):
-        mode: Literal["default", "max-autotune-no-cudagraphs"] = Field(
+        mode: Literal["default", "max-autotune", "max-autotune-no-cudagraphs"] = Field(
             default="default",
-            description="max-autotune times several implementations of each matrix product (minutes).",
+            description="max-autotune times several implementations of each matrix product (minutes); on a CPU there "
+            "are several under freezing only, on a CUDA GPU it records kernels as cuda_graphs does.",
         )
         freezing: bool = Field(
             default=False, description="Treat weights as constants: fold and pack them when compiling."
@@ -104,7 +106,7 @@ class Inductor(Backend):
             "compiles": compiles,
             "sizes": sizes,
             "load": {
-                "options": _inductor_options(options),
+                "options": _inductor_options(options, context),
                 "dynamic": None if options.shapes == "dynamic" else False,
                 "mark_dynamic": _dynamic_dims(context) if options.shapes == "dynamic" else [],
                 "cache": CACHE,
@@ -157,18 +159,20 @@ class Inductor(Backend):
     ) -> tuple[Any, Any]:
         import torch
         import torch._dynamo.config as dynamo
+        import torch._inductor.config as inductor
 
         from optimizer.compiling.torch_program import contender_of, example_call
 
         dynamo.recompile_limit = options.max_compiles + 1  # one beyond: so that the count can show what is refused
         dynamo.fail_on_recompile_limit_hit = True  # else it would go on in eager without a word
+        inductor.freezing = options.freezing  # Dynamo asks for it, and does not see the options of one compile
         compiled = torch.compile(
             exported.module(),
             fullgraph=True,
             dynamic=None if options.shapes == "dynamic" else False,
-            options={**_inductor_options(options), **(more or {})},
+            options={**_inductor_options(options, context), **(more or {})},
         )
-        if options.cuda_graphs:
+        if _records(options, context):
             compiled = _with_own_outputs(compiled)
         dims = _dynamic_dims(context) if options.shapes == "dynamic" else []
         contender = contender_of(compiled, exported, context, prepare=lambda tensors: _mark(tensors, dims))
@@ -212,12 +216,16 @@ def compile_count() -> int:
     return int(counters["stats"]["unique_graphs"])
 
 
-def _inductor_options(options: Any) -> dict[str, Any]:
+def _records(options: Any, context: Context) -> bool:
+    return bool(options.cuda_graphs) or (options.mode == "max-autotune" and context.device == "cuda")
+
+
+def _inductor_options(options: Any, context: Context) -> dict[str, Any]:
     """As torch.compile takes them: a mode and options may not be given together."""
-    found: dict[str, Any] = {"max_autotune": True} if options.mode != "default" else {}
+    found: dict[str, Any] = {} if options.mode == "default" else dict(AUTOTUNED)
     if options.freezing:
         found["freezing"] = True
-    if options.cuda_graphs:
+    if _records(options, context):
         found["triton.cudagraphs"] = True
     return found
 

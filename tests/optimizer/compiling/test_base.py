@@ -13,7 +13,7 @@ from optimizer.compiling.base import BACKENDS, end_sizes, plain_inputs, resolve,
 from optimizer.errors import FuseworksError
 from optimizer.spec import Workload
 
-NAMES = ["aot_inductor", "eager", "eager_step", "inductor", "inductor_step", "onnxruntime", "openvino"]
+NAMES = ["aot_inductor", "eager", "eager_step", "inductor", "inductor_step", "onnxruntime", "openvino", "torchao"]
 
 
 def test_the_coordinator_reads_names_and_schemas_without_an_engine() -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import tarfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+import psutil
 import pytest
 
 from optimizer.compiling.toolchain import Toolchain, toolchain_cache
@@ -21,6 +24,8 @@ from tests.optimizer.compiling.support import (
     assert_held,
     assert_right,
     counting_compiler,
+    inputs,
+    truth,
 )
 
 pytestmark = pytest.mark.slow
@@ -146,6 +151,47 @@ def test_torch_compile_answers_as_eager_and_a_fresh_process_compiles_nothing(
         assert_right(loaded)
         assert_held(loaded)
     assert log.read_text() == before
+
+
+def test_max_autotune_times_and_compiles_when_it_is_built_and_not_where_it_loads(
+    seeded: Toolchain, models: dict[str, Path], shim: tuple[dict[str, str], Path], tmp_path: Path
+) -> None:
+    """Under confinement: without a network, with few processes, in the scratch of the child."""
+    environment, log = shim
+    with Builder({**models, "toolchain": seeded.folder}, trusted=False) as builder:
+        built = builder.build("ranker", tmp_path, "inductor", {"mode": "max-autotune", "freezing": True})
+        left = [" ".join(p.cmdline()) for p in psutil.Process().children(recursive=True)]
+    assert not [line for line in left if "compile_worker" in line or "cc1plus" in line]
+    assert "CppMicroGemm" in "".join(sources_in(tmp_path / "inductor_cache.tar")), "no template was among the choices"
+    before = log.read_text()
+    with Loaded(built, environment=environment) as loaded:
+        assert_right(loaded)
+        assert_held(loaded)
+    assert log.read_text() == before
+
+
+@pytest.mark.parametrize("flow", ["quantize", "pt2e"])
+def test_torchao_is_compiled_ahead_of_time_and_answers_near_eager(
+    seeded: Toolchain, models: dict[str, Path], tmp_path: Path, flow: str
+) -> None:
+    pytest.importorskip("torchao")
+    with Builder({**models, "toolchain": seeded.folder}, trusted=False) as builder:
+        built = builder.build("ranker", tmp_path, "torchao", {"flow": flow}, precision={"precision": "int8"})
+    with Loaded(built, trusted=False) as loaded:
+        assert loaded.reply.fields["inference_precision"] == "int8"
+        for batch in (4, 1, 16):
+            given = inputs(batch, seed=batch)
+            (answer,) = loaded.outputs(given)
+            for got, wanted in zip(answer, truth(given), strict=True):
+                np.testing.assert_allclose(got, wanted, rtol=0, atol=0.1)
+            np.testing.assert_array_equal(answer[2], given[0] + 1)
+
+
+def sources_in(archive: Path) -> Iterator[str]:
+    with tarfile.open(archive) as opened:
+        for entry in opened:
+            if entry.name.endswith(".cpp"):
+                yield opened.extractfile(entry).read().decode()  # type: ignore[union-attr]
 
 
 def test_torch_compile_is_refused_when_it_compiles_too_often(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from optimizer.compiling.base import resolve
-from optimizer.optimizing.option_plans import OTHER_LIBRARY, option_variants, products_share
+from optimizer.optimizing.option_plans import AUTOTUNED, OTHER_LIBRARY, autotuned, option_variants, products_share
 from optimizer.result import Candidate, Operation, Profile
 
 OURS = {"name": "aot_inductor + rewrites", "steps": [{"pass": "a"}, {"backend": "aot_inductor"}]}
@@ -47,7 +47,23 @@ def test_an_option_that_a_plan_states_and_an_engine_that_has_none_stay_as_they_a
     assert proposed(stated, {"name": "o", "steps": [{"backend": "openvino"}]}) == []
 
 
+def test_an_engine_that_times_what_it_can_choose_among_is_a_plan_of_its_own_in_any_precision() -> None:
+    steps = [{"precision": "bfloat16"}, {"backend": "inductor", "options": {"shapes": "static"}}]
+    plan = Candidate.model_validate({"name": "inductor shapes=static + bfloat16", "peer": True, "steps": steps})
+    found = autotuned(plan)
+    assert found is not None and found.peer
+    assert found.name == "inductor mode=max-autotune freezing=True shapes=static + bfloat16"
+    assert found.steps[0] == plan.steps[0]
+    assert found.steps[1].options == {"shapes": "static", "mode": "max-autotune", "freezing": True}  # type: ignore[union-attr]
+
+
+def test_what_cannot_choose_or_has_chosen_is_no_such_plan() -> None:
+    stated = {"name": "s", "steps": [{"backend": "inductor", "options": {"mode": "default"}}]}
+    for plan in (stated, {"name": "o", "steps": [{"backend": "openvino"}]}):
+        assert autotuned(Candidate.model_validate(plan)) is None
+
+
 def test_what_is_proposed_is_an_option_that_the_engine_has() -> None:
-    for backend, options in OTHER_LIBRARY.items():
+    for backend, options in [*OTHER_LIBRARY.items(), *AUTOTUNED.items()]:
         chosen, default = resolve(backend, dict(options))[1], resolve(backend, {})[1]
         assert chosen != default

@@ -125,11 +125,29 @@ IN_INT8 = Policy(precisions=["float32", "int8"])
 
 
 def test_int8_as_engines_have_it_is_a_peer():
-    backends = {"eager": None, "aot_inductor": None, "openvino": None, "onnxruntime": None}
+    backends = {"eager": None, "aot_inductor": None, "openvino": None, "onnxruntime": None, "torchao": None}
     low = planner(policy=IN_INT8, backends=backends).low_precision()
-    assert [(c.name, c.peer) for c in low] == [("aot_inductor + int8", True), ("onnxruntime + int8", True)]
-    assert {precision_of(c) for c in low} == {"int8"}
+    assert [c.name for c in low] == [
+        "aot_inductor + int8",
+        "onnxruntime + int8",
+        "torchao + int8",
+        "torchao flow=pt2e + int8",
+    ]
+    assert all(c.peer for c in low) and {precision_of(c) for c in low} == {"int8"}
     assert [dump_step(s) for s in low[0].steps[1:]] == [{"precision": "int8"}, {"backend": "aot_inductor"}]
+    assert dump_step(low[3].steps[-1]) == {"backend": "torchao", "options": {"flow": "pt2e"}}
+
+
+def test_torchao_is_tried_in_int8_alone_and_named_in_int8_where_it_is_missing():
+    backends = {"eager": None, "torchao": "not installed"}
+    plan = planner(policy=IN_INT8, backends=backends)
+    assert (plan.peers(), plan.low_precision()) == ([], [])
+    assert [backend_of(c) for c in [*plan.first_rewritten(), *plan.more_rewritten({})]] == ["eager"]
+    assert [(d.candidate.name, precision_of(d.candidate), d.reason) for d in plan.dropped] == [
+        ("torchao + int8", "int8", "not installed")
+    ]
+    plan = planner(policy=Policy(precisions=["float32", "bfloat16"]), backends={**backends, "torchao": None})
+    assert plan.low_precision() == [] and plan.dropped == []
 
 
 def test_int8_by_layer_is_the_rewritten_graph_but_for_the_layers_that_are_kept():
