@@ -26,6 +26,7 @@ class Purpose(StrEnum):
     REPLAY = "replay"
     COMPARE = "compare"
     EXPLAIN = "explain"
+    DIAGNOSE = "diagnose"
 
 
 class Mode(StrEnum):
@@ -296,11 +297,13 @@ class Policy(Strict):
 
 
 class RunSpec(Strict):
-    """One spec per coordinator. Paths are the host's; the upload is opened only by the inspector and in children."""
+    """One spec per coordinator. Paths are the host's; the upload is opened only by the inspector and in children.
+
+    `model`: of `diagnose` a profiler trace, or a zip of the traces of one job."""
 
     purpose: Purpose = Purpose.OPTIMIZE
     model: str
-    against: str | None = Field(default=None, description="compare: the second model")
+    against: str | None = Field(default=None, description="compare: the second model; diagnose: the traces before")
     workload: Workload | None = Field(default=None, description="null: filled from what the upload says")
     target: str = "cpu"
     policy: Policy = Policy()

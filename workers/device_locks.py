@@ -24,7 +24,7 @@ class StoppedWaiting(Exception):
 
 
 def shares_device(purpose: Purpose) -> bool:
-    return purpose in (Purpose.INSPECT, Purpose.EXPLAIN)
+    return purpose in (Purpose.INSPECT, Purpose.EXPLAIN, Purpose.DIAGNOSE)
 
 
 @contextmanager

@@ -104,16 +104,21 @@ def prepare(out: Path | None) -> None:
 
 def awaited(api: Server, run_id: str, *, out: Path | None, as_json: bool) -> tuple[dict[str, Any], int]:
     """Follows a run to its end and shows it. The run and the exit code; Ended when interrupted."""
+    run = followed(api, run_id)
+    return run, finish(api, run, out=out, as_json=as_json)
+
+
+def followed(api: Server, run_id: str) -> dict[str, Any]:
+    """Its row, once it is over. Raises Ended when interrupted."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as pipelines cancel a job
     try:
-        run = follow(api, run_id)
+        return follow(api, run_id)
     except KeyboardInterrupt:
         _say(
             f"Interrupted; the run goes on. `fuseworks follow {run_id}` takes it up again. "
             f"`fuseworks cancel {run_id}` ends it."
         )
         raise Ended(exits.INTERRUPTED) from None
-    return run, finish(api, run, out=out, as_json=as_json)
 
 
 def follow(api: Server, run_id: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from optimizer.result import (
     ComparedAs,
     Comparison,
     Conditions,
+    Diagnosis,
     Evaluation,
     Finding,
     FirstComparison,
@@ -44,6 +45,7 @@ class Answer:
     workload: Workload | None = None
     inspection: Inspection | None = None
     predicted: Prediction | None = None
+    diagnosis: Diagnosis | None = None
     profile: Profile | None = None
     profile_after: Profile | None = None
     not_profiled_because: str = ""
@@ -127,6 +129,7 @@ class Answer:
             not_profiled_because=self.not_profiled_because,
             inspection=self.inspection,
             predicted=self.predicted,
+            diagnosis=self.diagnosis,
             workload=self.workload,
             conditions=self.conditions,
             compared_as=self.compared_as,

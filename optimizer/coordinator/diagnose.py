@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -50,7 +50,7 @@ def diagnose(
         if traces and timeline:
             raise FuseworksError("diagnosing:usage:trace", path=traces[0].path.name)
         if traces:
-            return _of_traces(names, traces, _against(against), trusted)
+            return of_traces(names, traces, against_files(against), trusted=trusted)
         if against:
             raise FuseworksError("diagnosing:usage:against", path=others[0].name)
         if len(others) > 1:
@@ -63,7 +63,8 @@ def diagnose(
         return Diagnosis(of=names, problem=Problem.model_validate(unforeseen.document()))
 
 
-def _against(paths: Sequence[Path]) -> list[TraceFile]:
+def against_files(paths: Sequence[Path]) -> list[TraceFile]:
+    """Raises FuseworksError for what is no trace."""
     found = []
     for path in paths:
         files = trace_files(path)
@@ -73,21 +74,38 @@ def _against(paths: Sequence[Path]) -> list[TraceFile]:
     return found
 
 
-def _of_traces(names: list[str], files: list[TraceFile], against: list[TraceFile], trusted: bool) -> Diagnosis:
-    ranks, sandbox = read_traces(files, trusted=trusted)
+def of_traces(
+    names: list[str],
+    files: Sequence[TraceFile],
+    against: Sequence[TraceFile],
+    *,
+    trusted: bool,
+    on_read: Callable[[RankTrace], None] = lambda rank: None,
+) -> Diagnosis:
+    """Of the traces of one job; `against`: compared with these. Raises FuseworksError."""
+    ranks, sandbox = read_traces(files, trusted=trusted, on_read=on_read)
+    base = read_traces(against, trusted=trusted, on_read=on_read)[0] if against else ()
+    return diagnosed(names, ranks, base, sandbox=sandbox)
+
+
+def diagnosed(
+    names: list[str], ranks: Sequence[RankTrace], base: Sequence[RankTrace] = (), *, sandbox: str = ""
+) -> Diagnosis:
+    """Of what was read of the traces of one job; `base`: of those that they are compared with."""
     found = ranked(ranks)
     answer = Diagnosis(
         of=names,
         facts=facts(ranks),
         findings=found.findings,
         recoverable_share=found.recoverable,
-        ranks=[TracedRank(trace=rank.name, rank=rank.rank, facts=facts([rank])) for rank in ranks],
+        ranks=[
+            TracedRank(trace=rank.name, rank=rank.rank, facts=facts([rank]), timeline=rank.timeline) for rank in ranks
+        ],
         waits=waits(ranks),
         notes=_notes(ranks),
         sandbox=sandbox,
     )
-    if against:
-        base, _ = read_traces(against, trusted=trusted)
+    if base:
         answer.comparison = compare(base, ranks)
     answer.summary = _summary(answer, found.worth_doing)
     return answer

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from optimizer.compiling.toolchain import default_folder
-from optimizer.coordinator import compare, deliver, explain, inspect, optimize, replay
+from optimizer.coordinator import compare, deliver, diagnose_traces, explain, inspect, optimize, replay
 from optimizer.coordinator.answer import Answer
 from optimizer.coordinator.build_cache import BuildCache
 from optimizer.coordinator.context import RunContext, default_threads, seed_of
@@ -25,6 +25,7 @@ from optimizer.result import Result, RunStatus
 from optimizer.spec import SHORT_BUDGET_S, Purpose, RunSpec
 
 LEFT_BY_RUNS = ("result.json", "samples.json", "report.html", "recipe.yaml", "package", "package.zip")
+MEASURING = (Purpose.OPTIMIZE, Purpose.REPLAY, Purpose.COMPARE)
 Work = Callable[[RunContext, Answer], None]
 PURPOSES: dict[Purpose, Work] = {
     Purpose.INSPECT: inspect.inspect,
@@ -32,6 +33,7 @@ PURPOSES: dict[Purpose, Work] = {
     Purpose.REPLAY: replay.replay,
     Purpose.COMPARE: compare.compare,
     Purpose.EXPLAIN: explain.explain,
+    Purpose.DIAGNOSE: diagnose_traces.diagnose_traces,
 }
 
 
@@ -98,7 +100,7 @@ def _remove(path: Path) -> None:
 
 def _work(context: RunContext, answer: Answer, work: Work) -> Result:
     budget_s = context.spec.policy.budget_s
-    if context.spec.purpose not in (Purpose.INSPECT, Purpose.EXPLAIN) and budget_s < SHORT_BUDGET_S:
+    if context.spec.purpose in MEASURING and budget_s < SHORT_BUDGET_S:
         answer.note(
             context,
             f"{budget_s:g} s are a short budget: below {SHORT_BUDGET_S} s a run rarely comes to a verdict.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,13 +48,21 @@ def trace_files(path: Path) -> list[TraceFile] | None:
     return None if members is None else [TraceFile(path, member) for member in members]
 
 
-def read_traces(files: Sequence[TraceFile], *, trusted: bool) -> tuple[list[RankTrace], str]:
-    """In order of their ranks, and the confinement that they were read in. Raises FuseworksError."""
+def read_traces(
+    files: Sequence[TraceFile], *, trusted: bool, on_read: Callable[[RankTrace], None] = lambda rank: None
+) -> tuple[list[RankTrace], str]:
+    """In order of their ranks, and the confinement that they were read in. `on_read` hears of each, as given.
+
+    Raises FuseworksError.
+    """
     at_once = max(
         1, min(MOST_AT_ONCE, runtime_settings.default_threads(), machine.memory_bytes() // (2 * MEMORY_BYTES))
     )
     with ThreadPoolExecutor(at_once) as pool:
-        read = list(pool.map(lambda file: _read(file, trusted), files))
+        read = []
+        for one in pool.map(lambda file: _read(file, trusted), files):
+            on_read(one[0])
+            read.append(one)
     ranks = sorted((rank for rank, _ in read), key=lambda rank: (rank.rank is None, rank.rank or 0, rank.name))
     return ranks, read[0][1]
 

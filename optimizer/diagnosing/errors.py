@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from optimizer.errors import catalogue
-
-RECORD = (
-    "Record it anew: `with torch.profiler.profile(record_shapes=True) as prof: ...` over a few steps, "
-    '`prof.step()` after each, then `prof.export_chrome_trace("trace.json.gz")`.'
-)
+from optimizer.uploads.refusals import RECORD, TRACE_ZIP
 
 catalogue(
     {
         "diagnosing:user:foreign": ("This is {what}, not a trace of torch.profiler.", RECORD),
+        "diagnosing:user:no-trace": ("The file holds no trace of torch.profiler.", RECORD),
         "diagnosing:user:not-json": ("The trace is not valid JSON: {text}", RECORD),
         "diagnosing:user:cut-off": (
             "The trace ends in the middle, after {events} events: {text}",
@@ -25,10 +22,7 @@ catalogue(
             "The trace has more than {limit} events.",
             "Record fewer steps (`schedule(wait=1, warmup=1, active=3)`).",
         ),
-        "diagnosing:user:bad-archive": (
-            "The archive of traces is not acceptable: {text}",
-            "Zip the traces of one job by themselves: `zip traces.zip rank*.json`.",
-        ),
+        "diagnosing:user:bad-archive": (*TRACE_ZIP,),
         "diagnosing:usage:two-kinds": (
             "{first} is a trace and {second} is none.",
             "Diagnose the ranks of one job together, and each model by itself.",

@@ -24,6 +24,7 @@ from optimizer.result.comparison import (
     JudgedPeer,
     LimitCheck,
 )
+from optimizer.result.diagnosis import Diagnosis, TracedRank
 from optimizer.result.document import SCHEMA_VERSION, Result
 from optimizer.result.evaluation import Candidate, Evaluation, Performance, Rewrite, Site
 from optimizer.result.event import Event
@@ -43,6 +44,7 @@ __all__ = [
     "Comparison",
     "Conditions",
     "Convergence",
+    "Diagnosis",
     "Evaluation",
     "EvaluationStatus",
     "Event",
@@ -75,6 +77,7 @@ __all__ = [
     "Site",
     "Stage",
     "TaskMetric",
+    "TracedRank",
     "Verdict",
     "Verification",
 ]

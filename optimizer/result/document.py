@@ -19,6 +19,7 @@ from optimizer.result.comparison import (
     JudgedPeer,
     LimitCheck,
 )
+from optimizer.result.diagnosis import Diagnosis
 from optimizer.result.evaluation import Evaluation, Rewrite
 from optimizer.result.inspection import Artifact, Conditions, Finding, Inspection
 from optimizer.result.layer import LayerPlan
@@ -72,6 +73,7 @@ class Result(Model):
         default_factory=list, description="latency, memory and error of all that passed, and what is dominated by what"
     )
     findings: list[Finding] = Field(default_factory=list)
+    diagnosis: Diagnosis | None = Field(default=None, description="diagnose: facts and findings of the traces")
     profile: Profile | None = Field(default=None, description="of the baseline, in its default settings")
     profile_after: Profile | None = Field(
         default=None,

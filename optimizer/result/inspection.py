@@ -35,6 +35,7 @@ class Finding(Model):
     steps: list[str] = Field(default_factory=list, description="the remedy, step by step")
     cost_ms: float | None = Field(default=None, description="time that the cause takes")
     cost_share: float | None = Field(default=None, description="of the whole time")
+    takes_ms: dict[str, float] = Field(default_factory=dict, description="the cost by the pool of time that it lies in")
     gain: PredictedGain | None = None
     counted_share: float | None = Field(
         default=None, description="of the whole time: what mending gives back beyond the findings ranked before it"

@@ -16,7 +16,10 @@ FROM_PICKLE = (
 )
 FROM_OLD_EXPORT = f"Save it anew: `{EXPORT}`"
 FROM_NOTEBOOK = f"Copy the model's class into a file. {FROM_PYTORCH}"
-FROM_JSON = f"A profiler trace is no model: `fuseworks diagnose` reads it. {FROM_PYTORCH}"
+FROM_JSON = (
+    "A profiler trace is no model: `fuseworks diagnose` reads it, and a platform's page for traces takes it. "
+    f"{FROM_PYTORCH}"
+)
 FROM_WEIGHTS = "These are weights without a model: zip them as `weights.safetensors` beside a `model.py`."
 FROM_TENSORFLOW = "Convert it: `python -m tf2onnx.convert --saved-model FOLDER --output model.onnx`."
 FROM_TFLITE = "Convert it: `python -m tf2onnx.convert --tflite FILE --output model.onnx`."

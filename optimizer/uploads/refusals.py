@@ -7,6 +7,11 @@ from typing import Any, Literal
 EXPORT = 'torch.export.save(torch.export.export(model.eval(), example_inputs), "model.pt2")'
 MODULE = "or write a model.py with `class Model(torch.nn.Module)` and `get_inputs()` (see examples/)"
 
+RECORD = (
+    "Record it anew: `with torch.profiler.profile(record_shapes=True) as prof: ...` over a few steps, "
+    '`prof.step()` after each, then `prof.export_chrome_trace("trace.json.gz")`.'
+)
+
 Reason = Literal["foreign", "unknown", "wrong-suffix", "bad-zip"]
 
 # (message, remedy)
@@ -28,6 +33,13 @@ BAD_ZIP_CONTENT = (
     "The zip holds no model that can be read: {text}",
     "It holds `model.py` (and, if wanted, `weights.safetensors`, `workload.yaml`, `samples.safetensors` and "
     "further .py modules), or one `model.onnx` with its external data.",
+)
+# of profiler traces: there is one way to make one, whatever the file is
+EMPTY_TRACE = ("The file is empty.", RECORD)
+NO_TRACE = ("{name} is no trace of torch.profiler: {what}.", RECORD)
+TRACE_ZIP = (
+    "The archive of traces is not acceptable: {text}",
+    "Zip the traces of one job by themselves: `zip traces.zip rank*.json`.",
 )
 
 

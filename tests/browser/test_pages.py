@@ -10,6 +10,7 @@ from django.urls import reverse
 
 from fuseworks.fleet.models import Worker
 from fuseworks.runs.models import Run, RunEvent
+from optimizer.coordinator.diagnose import diagnosed
 from tests.browser.conftest import OpenPage
 from tests.browser.support import Watched
 from tests.platform.factories import make_run
@@ -17,6 +18,7 @@ from tests.platform.recipes.test_kernels import MANIFEST
 from tests.platform.results import predictions
 from tests.platform.results.support import document, finished_run
 from tests.platform.scoping.world import World
+from tests.platform.traces.support import diagnosis_run, read
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -46,6 +48,11 @@ def predicted(world: World) -> object:
     return Run.objects.get(purpose="explain").pk
 
 
+def compared_traces(world: World) -> object:
+    """Of two ranks, against another trace."""
+    return Run.objects.get(purpose="diagnose", against=world.trace_before).pk
+
+
 PAGES: dict[str, Address] = {
     "dashboard": at("home"),
     "models": at("models"),
@@ -65,6 +72,14 @@ PAGES: dict[str, Address] = {
     "comparison-of-two-versions": at("run_comparison", lambda w: w.gate.pk),
     "comparisons": lambda world: reverse("comparisons") + f"?runs={world.finished.pk},{world.finished_too.pk}",
     "comparisons-choose": at("comparisons"),
+    "traces": at("traces"),
+    "trace": at("trace", lambda w: w.trace.pk),
+    "trace-new": at("trace_new"),
+    "run-of-a-trace": at("run", lambda w: w.diagnosis.pk),
+    "diagnosis": at("run_diagnosis", lambda w: w.diagnosis.pk),
+    "diagnosis-nothing-fits": lambda world: reverse("run_diagnosis", args=[world.diagnosis.pk]) + "?kind=kernels",
+    "diagnosis-of-ranks-compared": at("run_diagnosis", compared_traces),
+    "finding": at("run_finding", lambda w: w.diagnosis.pk, lambda w: "data_loading"),
     "gates": at("gates"),
     "catalog": at("catalog"),
     "catalog-nothing-fits": lambda world: reverse("catalog") + "?q=nothing-like-this",
@@ -106,6 +121,9 @@ def world() -> World:
     finished_run(document("din"), made.version)
     finished_run(predictions.document(purpose="explain"), made.version, target="cuda:sm_90")
     Worker.objects.update(manifest={**MANIFEST, "predicts": ["cuda:sm_80", "cuda:sm_90"]})
+    ranks = [read("rank0.json"), read("rank1.json", rank=1, waits_for_data=True)]
+    compared = diagnosed(["ranks.zip"], ranks, [read("before.json")])
+    diagnosis_run(made.trace, compared, against=made.trace_before)
     run = make_run(
         made.version,
         status="running",

@@ -36,6 +36,7 @@ def test_only_what_measures_nothing_shares_its_device() -> None:
         Purpose.REPLAY: False,
         Purpose.COMPARE: False,
         Purpose.EXPLAIN: True,
+        Purpose.DIAGNOSE: True,
     }
 
 

@@ -49,6 +49,12 @@ def test_the_version_before_is_the_base_of_a_comparison(order: Order) -> None:
     assert (read(spec["model"]), read(spec["against"])) == (b"before", b"after")
 
 
+def test_a_trace_is_diagnosed_against_the_version_before(order: Order) -> None:
+    spec = order(purpose="diagnose", model=b"after", against=b"before", filename="ranks.json.gz")
+    assert (read(spec["model"]), read(spec["against"])) == (b"after", b"before")
+    assert Path(str(spec["model"])).name == "ranks.json.gz"
+
+
 def test_a_replay_gets_its_recipe_as_a_file(order: Order) -> None:
     spec = order(purpose="replay", recipe={"kind": "Recipe", "steps": []})
     assert json.loads(read(spec["recipe"])) == {"kind": "Recipe", "steps": []}

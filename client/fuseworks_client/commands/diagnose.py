@@ -6,7 +6,9 @@ from pathlib import Path
 
 import click
 
-from fuseworks_client import exits, optimizer, options
+from fuseworks_client import exits, optimizer, options, traces
+from fuseworks_client.commands.submit import only_team
+from fuseworks_client.remote import Ended, server
 
 FORMATS = ("text", "json", "sarif", "markdown")
 
@@ -24,6 +26,7 @@ Examples:
   fuseworks diagnose models/din.py --format sarif > fuseworks.sarif
   fuseworks diagnose model.py --format markdown > diagnosis.md
   fuseworks diagnose model.py --trace profile.json
+  fuseworks diagnose rank*.json.gz --server --team ads-ranking --name nightly
 
 {exits.HELP}""",
 )
@@ -54,8 +57,24 @@ Examples:
     is_flag=True,
     help="Read without the sandbox. For files that you made yourself only; the answer says so.",
 )
+@click.option(
+    "--server",
+    "on_server",
+    is_flag=True,
+    help="Upload the traces to your server, which keeps them and what it finds for your team.",
+)
+@click.option("--team", metavar="SLUG", help="With --server: whose job it is. Default: as `fuseworks submit` has it.")
+@click.option("--name", metavar="NAME", help="With --server: the job's name. Default: the first file's.")
 def command(
-    files: tuple[Path, ...], against: tuple[Path, ...], as_json: bool, form: str, trace: Path | None, trusted: bool
+    files: tuple[Path, ...],
+    against: tuple[Path, ...],
+    as_json: bool,
+    form: str,
+    trace: Path | None,
+    trusted: bool,
+    on_server: bool,
+    team: str | None,
+    name: str | None,
 ) -> int:
     """Say where the time goes, why, and what mending it would give.
 
@@ -64,7 +83,27 @@ def command(
     """
     if as_json and form not in ("text", "json"):
         raise click.UsageError(f"--json and --format {form} ask for two things: give one of them.")
+    if on_server:
+        if trusted or trace is not None:
+            given = "--trusted" if trusted else "--trace"
+            raise click.UsageError(f"{given} is for reading here: a server reads traces, in its sandbox")
+        if form not in ("text", "json"):
+            raise click.UsageError(f"--format {form} is for reading here: the server's page exports it, and its API")
+        return _on_server(files, against, as_json or form == "json", team, name)
+    if team is not None or name is not None:
+        raise click.UsageError("--team and --name need --server")
     chosen = [] if as_json or form == "text" else [f"--format={form}"]
     flags = [*(["--json"] if as_json else chosen), *(["--trusted"] if trusted else [])]
     compared = [f"--against={path}" for path in against] + ([f"--trace={trace}"] if trace is not None else [])
     return optimizer.pass_through("diagnose", *flags, *compared, "--", *map(str, files))
+
+
+def _on_server(
+    files: tuple[Path, ...], against: tuple[Path, ...], as_json: bool, team: str | None, name: str | None
+) -> int:
+    job = name or files[0].name.removesuffix(".gz").rpartition(".")[0] or files[0].name
+    try:
+        with server() as api:
+            return traces.diagnose(api, files, against, team=team or only_team(api), job=job, as_json=as_json)
+    except Ended as ended:
+        return ended.code

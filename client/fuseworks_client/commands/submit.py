@@ -124,7 +124,7 @@ def _versions(api: Server, model: Path, given: dict[str, Any]) -> tuple[Version,
     """The version that MODEL is, uploaded if need be, and the one to compare with. What is wrong with the latter is
     said before anything is sent."""
     sha256 = uploads.sha256_of(model)
-    body = {"team": given["team"] or _only_team(api), "model_name": given["name"] or model.stem}
+    body = {"team": given["team"] or only_team(api), "model_name": given["name"] or model.stem}
     same = _same(api, sha256, body)
     # the team's quota may refuse an upload, but not a file that is there
     begun = uploads.begin(api, model, sha256, body) if same is None else {}
@@ -148,7 +148,7 @@ def _versions(api: Server, model: Path, given: dict[str, Any]) -> tuple[Version,
     return version, against
 
 
-def _only_team(api: Server) -> str:
+def only_team(api: Server) -> str:
     me = api.get("me/")
     if me["token"] and me["token"]["team"]:
         return str(me["token"]["team"])

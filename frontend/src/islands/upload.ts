@@ -2,6 +2,7 @@
 // connection or a closed page left off. Without JavaScript the same form is sent whole.
 import { islandData } from '../islands'
 import { Broken, overHttp, Refused, refusal, send, sleep, type Request, type Upload } from '../resumable'
+import { TooLarge, zipped } from '../zip'
 
 interface Settings {
   uploads: string
@@ -9,7 +10,11 @@ interface Settings {
   accepted: string[]
   foreign: Record<string, string>
   chunkBytes: number
-  words: Record<
+  /** Of what the new model is: sent when the upload begins. */
+  kind?: string
+  /** What several files are zipped as; without it the form takes one file. */
+  zip?: string
+  words: Partial<Record<'zipping' | 'tooLarge', string>> & Record<
     | 'refusedSuffix'
     | 'starting'
     | 'resuming'
@@ -78,10 +83,14 @@ class Page {
     if (this.isBusy) return
     this.say('')
     this.problem('')
-    const asked = this.asked()
-    if (asked === null) return
+    const files = this.chosen()
+    if (files === null) return
     this.busy(true)
+    this.aborting = new AbortController()
+    let asked: Asked | null = null
     try {
+      asked = await this.asked(files)
+      if (asked === null) return
       const version = await this.upload(asked)
       forget(asked)
       window.location.assign(this.settings.version.replace(NO_ID, version))
@@ -92,22 +101,43 @@ class Page {
     }
   }
 
-  /** What the fields say, or null with what is missing shown. */
-  private asked(): Asked | null {
-    const file = this.fileField().files?.[0]
-    const asked = { team: this.field('team'), model: this.field('model'), modelName: this.field('model_name').trim() }
-    const lack = missing(file?.name, asked, this.settings)
-    if (!file || lack !== null) {
-      this.problem(lack ?? '')
+  /** The chosen files, or null with what the form lacks shown. */
+  private chosen(): File[] | null {
+    const files = [...(this.fileField().files ?? [])]
+    for (const file of files.length ? files : [undefined]) {
+      const lack = missing(file?.name, this.fields(), this.settings)
+      if (lack !== null) {
+        this.problem(lack)
+        return null
+      }
+    }
+    return files
+  }
+
+  /** What the fields say, several files as one zip. */
+  private async asked(files: File[]): Promise<Asked | null> {
+    const { zip, words } = this.settings
+    if (files.length === 1 || zip === undefined) return { file: files[0]!, ...this.fields() }
+    try {
+      const file = await zipped(files, zip, (name) => {
+        this.aborting.signal.throwIfAborted()
+        this.say(fill(words.zipping ?? '', { name }))
+      })
+      return { file, ...this.fields() }
+    } catch (error) {
+      if (!(error instanceof TooLarge)) throw error
+      this.problem(words.tooLarge ?? '')
       return null
     }
-    return { file, ...asked }
+  }
+
+  private fields(): { team: string; model: string; modelName: string } {
+    return { team: this.field('team'), model: this.field('model'), modelName: this.field('model_name').trim() }
   }
 
   private async upload(asked: Asked): Promise<string> {
     const { words, chunkBytes } = this.settings
     const { size } = asked.file
-    this.aborting = new AbortController()
     this.current = (await this.resumed(asked)) ?? (await this.begun(asked))
     return send(asked.file, this.current, {
       request: this.request,
@@ -138,7 +168,8 @@ class Page {
     this.say(this.settings.words.starting)
     const { file, team, model, modelName } = asked
     const whose = model ? { model } : { team, model_name: modelName }
-    const json = { ...whose, filename: file.name, length_bytes: file.size }
+    const { kind } = this.settings
+    const json = { ...whose, ...(kind ? { kind } : {}), filename: file.name, length_bytes: file.size }
     // Not aborted by a cancel: what it began could then not be ended, and would hold the team's quota.
     const answer = await this.request('POST', this.settings.uploads, { json })
     if (answer.status !== 201) throw refusal(answer)
@@ -152,13 +183,14 @@ class Page {
     return upload
   }
 
-  private ended(error: unknown, asked: Asked): void {
+  /** `asked` null: it ended while the files were packed. */
+  private ended(error: unknown, asked: Asked | null): void {
     this.say('')
     if (error instanceof DOMException && error.name === 'AbortError') {
-      forget(asked)
+      if (asked) forget(asked)
       this.say(this.settings.words.cancelled)
     } else if (error instanceof Refused) {
-      if (FINAL.includes(error.status)) forget(asked)
+      if (asked && FINAL.includes(error.status)) forget(asked)
       this.problem(error.problem.told, error.problem.address)
     } else if (error instanceof Broken) {
       this.problem(this.settings.words.failed)
@@ -239,7 +271,7 @@ class Page {
 
 /** A file's name without its suffix: what a new model is called unless somebody names it. */
 export function nameOf(filename: string): string {
-  return filename.replace(/(.)\.[^.]*$/, '$1').slice(0, 80)
+  return filename.replace(/(.)(\.json\.gz|\.[^.]*)$/i, '$1').slice(0, 80)
 }
 
 /** What the form lacks, one thing at a time in the order of its fields, or why its file is refused; null: nothing. */

@@ -5,10 +5,13 @@ Times in milliseconds over the whole trace; counts over the whole trace. No torc
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import BaseModel, ConfigDict, Field
 
 SHORT_US = 10.0
 MAX_ROWS = 3_000
+BINS = 120  # of a timeline: a bar each on a screen
 
 
 class _Model(BaseModel):
@@ -133,6 +136,19 @@ class Idle(_Model):
         )
 
 
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+class Timeline(_Model):
+    """The span in equal bins, and what share of each bin was what. `idle`'s causes: spread evenly over each gap."""
+
+    bin_ms: float = Field(gt=0.0)
+    compute: list[Share] = Field(max_length=BINS, description="a kernel that is no communication ran")
+    communication: list[Share] = Field(max_length=BINS, description="nothing but communication ran")
+    copies: list[Share] = Field(max_length=BINS, description="nothing but copies and sets ran")
+    idle: dict[str, Annotated[list[Share], Field(max_length=BINS)]] = Field(description="by the causes of Idle")
+
+
 class RankTrace(_Model):
     """One rank. `span_ms`: first start to last end of anything on a GPU; of a trace without GPU, of the operations."""
 
@@ -155,6 +171,7 @@ class RankTrace(_Model):
     exposed_ms: float = Field(default=0.0, description="of it, what no other kernel covers")
     data_loading_ms: float = Field(default=0.0, description="union of the events of a DataLoader")
     idle: Idle = Field(default_factory=Idle)
+    timeline: Timeline | None = Field(default=None, description="none of a trace without GPU")
     kernel_rows: list[KernelRow] = Field(default_factory=list)
     operation_rows: list[OperationRow] = Field(default_factory=list)
     call_rows: list[CallRow] = Field(default_factory=list)

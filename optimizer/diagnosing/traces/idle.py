@@ -8,6 +8,7 @@ Work that was launched before the gap began waited for something else, such as a
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -32,10 +33,18 @@ def blocking(recording: Recording, launch: np.ndarray) -> np.ndarray:
     return np.asarray(waits)
 
 
-def idle(recording: Recording, busy: Union, launch: np.ndarray, waits: np.ndarray, loading: Union) -> Idle:
+def idle(causes: Mapping[str, np.ndarray]) -> Idle:
+    """`causes`: as `by_gap` gives them."""
+    return Idle(**{f"{cause}_ms": max(0.0, float(us.sum())) / 1000 for cause, us in causes.items()})
+
+
+def by_gap(
+    recording: Recording, busy: Union, launch: np.ndarray, waits: np.ndarray, loading: Union
+) -> dict[str, np.ndarray]:
+    """Microseconds of each cause in each gap of `busy`; empty where it has none."""
     gaps = busy.gaps()
     if not len(gaps.starts):
-        return Idle()
+        return {}
     starts, calls = recording.gpu.starts(), recording.calls
     order = np.argsort(starts, kind="stable")
     ending = order[np.searchsorted(starts[order], gaps.ends, side="left")]
@@ -52,14 +61,15 @@ def idle(recording: Recording, busy: Union, launch: np.ndarray, waits: np.ndarra
     behind = launched - gaps.starts - data
     after_wait = waiting.covers(gaps.starts)
     working = both(at_work, loading).within(gaps.starts, launched) - data
-    return Idle(
-        data_loading_ms=float(data.sum()) / 1000,
-        synchronization_ms=float(behind[after_wait].sum()) / 1000,
-        host_operations_ms=float(working[~after_wait].sum()) / 1000,
-        host_other_ms=max(0.0, float((behind - working)[~after_wait].sum()) / 1000),
-        launching_ms=float((gaps.ends - launched)[~queued].sum()) / 1000,
-        queued_ms=float((gaps.ends - launched)[queued].sum()) / 1000,
-    )
+    since_launch = gaps.ends - launched
+    return {
+        "data_loading": data,
+        "synchronization": np.where(after_wait, behind, 0.0),
+        "host_operations": np.where(after_wait, 0.0, working),
+        "host_other": np.where(after_wait, 0.0, behind - working),
+        "launching": np.where(queued, 0.0, since_launch),
+        "queued": np.where(queued, since_launch, 0.0),
+    }
 
 
 def _of_threads(recording: Recording, threads: np.ndarray, which: np.ndarray) -> Union:

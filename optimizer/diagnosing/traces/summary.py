@@ -15,6 +15,7 @@ from optimizer.diagnosing.traces.kernel_kinds import COMMUNICATION
 from optimizer.diagnosing.traces.pace import paces
 from optimizer.diagnosing.traces.recomputing import recomputed
 from optimizer.diagnosing.traces.recording import Recording
+from optimizer.diagnosing.traces.timeline import timeline
 
 MOST_DEVICES_TOLD = 64
 
@@ -79,7 +80,9 @@ def _gpu(answer: RankTrace, recording: Recording, launch: np.ndarray, waits: np.
     answer.kernel_ms = float(gpu.durations()[kernels].sum()) / 1000
     answer.communication_ms = communication.length / 1000
     answer.exposed_ms = (communication.length - communication.common(others)) / 1000
-    answer.idle = idle.idle(recording, busy, launch, waits, loading)
+    causes = idle.by_gap(recording, busy, launch, waits, loading)
+    answer.idle = idle.idle(causes)
+    answer.timeline = timeline(busy, communication, others, causes)
     answer.launch_delay_us = idle.launch_delay_us(recording, busy, launch)
     answer.launch_blocking_share = idle.launch_blocking_share(recording, launch)
     answer.kernel_rows = rows.kernel_rows(recording)

@@ -157,6 +157,7 @@ def finding(rule: TraceRule, rank: RankTrace, claim: Claim, counted_share: float
         steps=list(claim.steps),
         cost_ms=round(claim.cost_ms, 3) if claim.takes else None,
         cost_share=round(cost_share, 4) if claim.takes else None,
+        takes_ms={pool: round(ms, 3) for pool, ms in claim.takes.items()},
         gain=gain,
         counted_share=counted_share,
     )

@@ -80,6 +80,7 @@ PURPOSES: dict[str, Any] = {
     "replay": _("replay"),
     "compare": _("compare"),
     "explain": _("explain"),
+    "diagnose": _("diagnose"),
 }
 
 COMPARED_AS: dict[str, Any] = {"packaged": _("as packaged"), "uploaded": _("as uploaded")}

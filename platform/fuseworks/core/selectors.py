@@ -10,7 +10,7 @@ from django.db.models import Case, Count, F, Max, Q, QuerySet, Value, When
 from fuseworks.accounts.permissions import READ, UPLOAD, Actor, teams_where
 from fuseworks.recipes.models import RecipeVersion
 from fuseworks.recipes.selectors import CatalogQuery, catalog
-from fuseworks.registry.models import Model
+from fuseworks.registry.models import Kind, Model
 from fuseworks.runs.models import RESULT_BODY, TERMINAL, Purpose, Run, Status
 
 SHOWN_ACTIVE = 10
@@ -62,6 +62,7 @@ def models_by_last_upload(*, actor: Actor) -> QuerySet[Any]:
     kept = Q(versions__deleted_at=None)
     return (
         Model.objects.visible_to(actor)
+        .filter(kind=Kind.MODEL)
         .select_related("team")
         .annotate(
             versions_count=Count("versions", filter=kept), last_upload_at=Max("versions__created_at", filter=kept)

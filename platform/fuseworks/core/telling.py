@@ -36,6 +36,9 @@ WORDS = frozenset(
         gettext_noop("upload"),
         gettext_noop("revision"),
         gettext_noop("run"),
+        gettext_noop("trace"),
+        gettext_noop("finding"),
+        gettext_noop("format"),
         gettext_noop("recipe"),
         gettext_noop("recipe version"),
         # roles

@@ -14,6 +14,9 @@ catalogue(
         "registry:user:wrong-suffix": (422, *refusals.WRONG_SUFFIX),
         "registry:user:bad-zip": (422, *refusals.BAD_ZIP),
         "registry:user:bad-zip-content": (422, *refusals.BAD_ZIP_CONTENT),
+        "registry:user:empty-trace": (422, *refusals.EMPTY_TRACE),
+        "registry:user:no-trace": (422, *refusals.NO_TRACE),
+        "registry:user:trace-zip": (422, *refusals.TRACE_ZIP),
         "registry:user:checksum": (
             422,
             "What arrived has the SHA-256 {found}, not {expected} as announced.",
@@ -39,6 +42,11 @@ catalogue(
             413,
             "The file has {size_mib} MiB; {limit_mib} MiB is the limit ({format}).",
             "Keep the weights in bfloat16, or upload a smaller variant of the same structure.",
+        ),
+        "registry:usage:large-trace": (
+            413,
+            "The trace has {size_mib} MiB; {limit_mib} MiB is the limit.",
+            "Record fewer steps, without with_stack and profile_memory; or send it gzipped, or a zip of the ranks.",
         ),
         "registry:usage:quota": (
             507,

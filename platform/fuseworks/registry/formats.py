@@ -53,6 +53,11 @@ def format_by_name(filename: str) -> Format:
         raise _told(refused, filename) from refused
 
 
+def check_announced(filename: str, size_bytes: int) -> None:
+    """What can be refused before a byte is sent. Raises PlatformError."""
+    check_size(format_by_name(filename), size_bytes, filename)
+
+
 def check_size(format_: Format, size_bytes: int, filename: str) -> None:
     if size_bytes <= 0:
         raise PlatformError("registry:user:empty", place=filename)

@@ -16,7 +16,7 @@ from fuseworks.fleet.manifests import Manifest
 from fuseworks.fleet.models import Worker
 from fuseworks.fleet.selectors import workers_alive
 from fuseworks.fleet.serving import PREDICTS
-from fuseworks.registry.models import Family, Model, ModelVersion
+from fuseworks.registry.models import Family, Kind, Model, ModelVersion
 from fuseworks.registry.selectors import comparable_versions, teams_to_upload
 from fuseworks.runs.models import CompareAs
 from optimizer.spec import SHORT_BUDGET_S, Policy
@@ -25,6 +25,7 @@ from optimizer.uploads.formats import ACCEPTED
 PRECISIONS = (("float32", "float32"), ("bfloat16", "bfloat16"), ("int8", "int8"))
 DEFAULTS = Policy()
 SHOWN_VERSIONS = 30
+BY_NAME = ("team__name", "name")
 BUDGET_HINT = format_lazy(
     _("Time in the queue does not count. Below {least_s} seconds a run rarely comes to a verdict."),
     least_s=SHORT_BUDGET_S,
@@ -185,6 +186,9 @@ class CompareForm(forms.Form):
 class UploadForm(forms.Form):
     """`model` is one of the team's models, or empty for a new one called `model_name`."""
 
+    kind = Kind.MODEL
+    accepted = ACCEPTED
+
     team = forms.ModelChoiceField(queryset=Team.objects.none(), to_field_name="slug", label=_("Team"))
     model = Labelled(queryset=Model.objects.none(), required=False, label=_("Model"), empty_label=_("a new model"))
     model_name = forms.CharField(required=False, max_length=80, label=_("Name of the new model"))
@@ -197,14 +201,14 @@ class UploadForm(forms.Form):
         teams = teams_to_upload(actor=actor)
         for name, queryset in (
             ("team", teams),
-            ("model", Model.objects.filter(team__in=teams).select_related("team").order_by("team__name", "name")),
+            ("model", Model.objects.filter(team__in=teams, kind=self.kind).select_related("team").order_by(*BY_NAME)),
         ):
             field = self.fields[name]
             assert isinstance(field, forms.ModelChoiceField)
             field.queryset = queryset
             if name == "team" and teams.count() == 1:
                 field.empty_label = None
-        self.fields["file"].widget.attrs["accept"] = ",".join(ACCEPTED)
+        self.fields["file"].widget.attrs["accept"] = ",".join(self.accepted)
         _dress(self)
 
     def clean(self) -> dict[str, Any]:

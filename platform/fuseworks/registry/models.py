@@ -1,4 +1,4 @@
-"""Models of a team, their immutable versions, the workloads of a version, and uploads on their way in."""
+"""Models and jobs of a team, their immutable versions, the workloads of a version, and uploads on their way in."""
 
 from __future__ import annotations
 
@@ -23,9 +23,17 @@ class Family(models.TextChoices):
     OTHER = "other"
 
 
-class Model(Row):
-    """A named model of a team."""
+class Kind(models.TextChoices):
+    """A model's versions are uploads that can be run; a job ran elsewhere, and its versions are traces of it."""
 
+    MODEL = "model"
+    JOB = "job"
+
+
+class Model(Row):
+    """A named model of a team, or a job of it."""
+
+    kind = models.CharField(max_length=5, choices=Kind.choices, default=Kind.MODEL)
     team = models.ForeignKey(Team, models.PROTECT, related_name="models")
     name = models.CharField(max_length=80)
     slug = models.SlugField(max_length=80)
@@ -35,17 +43,22 @@ class Model(Row):
     objects = Scoped.as_manager()
 
     class Meta:
-        constraints: ClassVar[list[Any]] = [models.UniqueConstraint(fields=["team", "slug"], name="one_model_a_slug")]
+        constraints: ClassVar[list[Any]] = [
+            models.UniqueConstraint(fields=["team", "kind", "slug"], name="one_model_a_slug")
+        ]
 
     def __str__(self) -> str:
         return self.name
 
 
 class Format(models.TextChoices):
+    """`trace`: of torch.profiler, one rank or a zip of many; the only one that a job has, and no model does."""
+
     PT2 = "pt2"
     PY = "py"
     ZIP = "zip"
     ONNX = "onnx"
+    TRACE = "trace"
 
 
 class Versions(Scoped):
@@ -109,6 +122,7 @@ class Upload(Row):
     """A file on its way in, resumable. Until it is complete its bytes lie in the site's incoming folder."""
 
     team = models.ForeignKey(Team, models.CASCADE, related_name="uploads")
+    kind = models.CharField(max_length=5, choices=Kind.choices, default=Kind.MODEL)
     model = models.ForeignKey(Model, models.CASCADE, null=True, related_name="uploads", help_text="null: a new model")
     model_name = models.CharField(max_length=80)
     filename = models.CharField(max_length=200)

@@ -10,7 +10,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from fuseworks.accounts.models import Team
 from fuseworks.accounts.permissions import READ, UPLOAD, Actor, teams_where
 from fuseworks.core.lookup import get_or_404
-from fuseworks.registry.models import Model, ModelVersion, Upload, Workload
+from fuseworks.registry.models import Format, Kind, Model, ModelVersion, Upload, Workload
 from fuseworks.results.models import RunResult
 from fuseworks.runs.models import RESULT_BODY, Purpose, Run, Status
 
@@ -26,16 +26,18 @@ def teams_to_upload(*, actor: Actor) -> QuerySet[Team]:
     return teams_where(actor, UPLOAD).select_related("business_unit").order_by("name")
 
 
-def models_list(*, actor: Actor) -> QuerySet[Any]:
-    """With `newest_number`, `newest_id`, `newest_at` and the last judged run's `verdict`, `speedup` and `run_id`."""
+def models_list(*, actor: Actor, kind: str | None = Kind.MODEL) -> QuerySet[Any]:
+    """`kind` None: jobs, too. With `newest_number`, `newest_id`, `newest_at` and the last judged run's `verdict`,
+    `speedup` and `run_id`."""
     newest = ModelVersion.objects.filter(model=OuterRef("pk")).order_by("-number")
     judged = (
         RunResult.objects.filter(run__version__model=OuterRef("pk"), run__purpose__in=JUDGING)
         .exclude(verdict="")
         .order_by("-created_at")
     )
+    seen = Model.objects.visible_to(actor)
     return (
-        Model.objects.visible_to(actor)
+        (seen.filter(kind=kind) if kind is not None else seen)
         .select_related("team__business_unit")
         .annotate(
             newest_id=Subquery(newest.values("pk")[:1]),
@@ -88,10 +90,10 @@ def version_get(*, actor: Actor, version_id: uuid.UUID) -> ModelVersion:
 
 
 def comparable_versions(*, version: ModelVersion) -> QuerySet[ModelVersion]:
-    """Those of the same team whose file is there: of the same model first, the newest first."""
+    """Those of the same team and kind whose file is there: of the same model first, the newest first."""
     same_model = Model.objects.filter(pk=OuterRef("model_id")).filter(pk=version.model_id)
     return (
-        ModelVersion.objects.filter(model__team=version.model.team, deleted_at=None)
+        ModelVersion.objects.filter(model__team=version.model.team, model__kind=version.model.kind, deleted_at=None)
         .exclude(pk=version.pk)
         .select_related("model")
         .defer("inspection")
@@ -111,11 +113,11 @@ def inspect_run(*, version: ModelVersion) -> Run | None:
 
 
 def runnable(versions: QuerySet[ModelVersion]) -> QuerySet[ModelVersion]:
-    """Without those that `run_create` would refuse: whose last inspection failed by the model's fault and that have no
-    workload."""
+    """Without those that `run_create` would refuse: traces, and those whose last inspection failed by the model's fault
+    and that have no workload."""
     inspections = Run.objects.filter(version=OuterRef("pk"), purpose=Purpose.INSPECT).order_by("-created_at")
     workloads = Workload.objects.filter(version=OuterRef("pk"))
-    told = versions.annotate(inspected=Subquery(inspections.values("status")[:1]))
+    told = versions.exclude(format=Format.TRACE).annotate(inspected=Subquery(inspections.values("status")[:1]))
     return told.filter(Q(inspected=None) | ~Q(inspected=Status.FAILED) | Exists(workloads))
 
 

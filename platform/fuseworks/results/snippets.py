@@ -28,10 +28,13 @@ def as_api(
 ) -> list[Snippet]:
     """`root` is the site's address with a slash at its end. `against`, `applied`: as the reader may see them."""
     api = f"{root}api/v1/"
-    shown = [
-        Snippet(_("This result"), f"curl -H {TOKEN} \\\n  {api}runs/{run.pk}/result/"),
-        Snippet(_("Its candidates as CSV"), f"curl -H {TOKEN} \\\n  '{api}runs/{run.pk}/result/?format=csv'"),
-    ]
+    shown = [Snippet(_("This result"), f"curl -H {TOKEN} \\\n  {api}runs/{run.pk}/result/")]
+    if run.purpose == Purpose.DIAGNOSE:
+        shown = [Snippet(_("The diagnosis"), f"curl -H {TOKEN} \\\n  {api}runs/{run.pk}/diagnosis/")]
+    else:
+        shown.append(
+            Snippet(_("Its candidates as CSV"), f"curl -H {TOKEN} \\\n  '{api}runs/{run.pk}/result/?format=csv'")
+        )
     if has_package:
         name = shlex.quote(filename(run, "package.zip"))
         shown.append(
@@ -62,6 +65,10 @@ def as_command(
         shown.append(Snippet(_("The same run once more"), _submitted(run)))
     if run.purpose == Purpose.EXPLAIN:
         asked = f"fuseworks explain {shlex.quote(run.version.filename)} --target {run.target}"
+        shown.append(Snippet(_("The same on your own machine"), asked))
+    if run.purpose == Purpose.DIAGNOSE:
+        before = f" --against {shlex.quote(against.filename)}" if against is not None else ""
+        asked = f"fuseworks diagnose {shlex.quote(run.version.filename)}{before}"
         shown.append(Snippet(_("The same on your own machine"), asked))
     if run.purpose == Purpose.REPLAY and applied is not None:
         again = f"fuseworks recipe apply {applied.pk} {run.version_id} --wait{_policy(run)}"
@@ -112,6 +119,8 @@ def _body(run: Run) -> dict[str, Any]:
         check = getattr(run, "gate_check", None)
         if check is not None:
             body["max_latency_ratio"] = check.max_latency_ratio
+    if run.purpose == Purpose.DIAGNOSE and run.against_id is not None:
+        body["against"] = str(run.against_id)
     if run.purpose == Purpose.REPLAY:
         body["recipe_version"] = str(run.recipe_version_id)
     return {**body, "policy": run.policy}

@@ -19,6 +19,7 @@ class Purpose(models.TextChoices):
     REPLAY = "replay"
     COMPARE = "compare"
     EXPLAIN = "explain"
+    DIAGNOSE = "diagnose"
 
 
 class Status(models.TextChoices):
@@ -52,7 +53,11 @@ class Run(Row):
         Workload, models.PROTECT, null=True, related_name="runs", help_text="null: as inspected"
     )
     against = models.ForeignKey(
-        ModelVersion, models.PROTECT, null=True, related_name="compared_runs", help_text="compare: the version before"
+        ModelVersion,
+        models.PROTECT,
+        null=True,
+        related_name="compared_runs",
+        help_text="compare, diagnose: the version before",
     )
     recipe_version = models.ForeignKey(
         "recipes.RecipeVersion", models.PROTECT, null=True, related_name="runs", help_text="replay: what is applied"

@@ -37,6 +37,7 @@ INSTALLED_APPS = [
     "fuseworks.registry",
     "fuseworks.runs",
     "fuseworks.results",
+    "fuseworks.traces",
     "fuseworks.recipes",
     "fuseworks.gates",
     "fuseworks.fleet",

@@ -193,7 +193,8 @@ def test_a_zip_holds_one_model(entries: dict[str, bytes], text: str) -> None:
 
 
 def test_each_format_of_a_version_has_a_limit() -> None:
-    assert {str(name) for name in Format} == set(LIMIT_BYTES)
+    # those of a trace go by its suffix (`optimizer.uploads.traces`)
+    assert {str(name) for name in Format} - {"trace"} == set(LIMIT_BYTES)
 
 
 @pytest.mark.parametrize(

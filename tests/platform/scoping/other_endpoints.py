@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.platform.recipes.documents import document
 from tests.platform.scoping.other_pages import (
     a_deprecated,
+    a_diagnosis,
     a_draft,
     a_file,
     a_kernel,
@@ -13,6 +14,7 @@ from tests.platform.scoping.other_pages import (
     a_queued_run,
     a_recipe,
     a_run,
+    a_trace,
     a_version,
     two_runs,
 )
@@ -72,6 +74,15 @@ RESULTS: dict[str, Case] = {
     "run-result": case(a_run, GET=team("viewer")),
     "comparisons": case(GET=team("viewer", query=two_runs)),
 }
+TRACES: dict[str, Case] = {
+    "trace-list": case(GET=anyone()),
+    "trace-detail": case(a_trace, GET=team("viewer")),
+    "trace-file": case(
+        lambda w: {"team": w.team.slug, "job": "New one", "filename": "t.json"},
+        PUT=team("member", raw=b'{"traceEvents": [ ]}', headers={"Content-Type": "application/octet-stream"}),
+    ),
+    "run-diagnosis": case(a_diagnosis, GET=team("viewer")),
+}
 RECIPES: dict[str, Case] = {
     "recipe-list": case(
         GET=anyone(), POST=team("member", lambda w: {"team": w.team.slug, "document": document("another")})
@@ -99,4 +110,4 @@ REST: dict[str, Case] = {
     "gate-detail": case(lambda w: {"run_id": w.gate.pk}, GET=team("viewer")),
     "workers": case(GET=anyone()),
 }
-ENDPOINTS = {**REGISTRY, **RUNS, **WORKERS, **RESULTS, **RECIPES, **REST}
+ENDPOINTS = {**REGISTRY, **RUNS, **WORKERS, **RESULTS, **TRACES, **RECIPES, **REST}

@@ -53,6 +53,19 @@ def upload_form(world: World) -> dict[str, object]:
     return {"team": world.team.slug, "model_name": "New one", "file": SimpleUploadedFile("model.py", PYTHON + b"#n\n")}
 
 
+def a_trace(world: World) -> dict[str, object]:
+    return {"version_id": world.trace.pk}
+
+
+def a_diagnosis(world: World) -> dict[str, object]:
+    return {"run_id": world.diagnosis.pk}
+
+
+def trace_form(world: World) -> dict[str, object]:
+    file = SimpleUploadedFile("t.json", b'{"traceEvents": [ ]}')
+    return {"team": world.team.slug, "model_name": "New one", "file": file}
+
+
 def two_runs(world: World) -> str:
     return f"runs={world.finished.pk},{world.finished_too.pk}"
 
@@ -101,6 +114,14 @@ RESULTS: dict[str, Case] = {
         POST=team("member", lambda w: {"runs": [w.finished_too.pk, w.finished.pk]}),
     ),
 }
+TRACES: dict[str, Case] = {
+    "traces": case(GET=anyone()),
+    "trace_new": case(GET=anyone(), POST=team("member", trace_form, but=NO_UPLOAD)),
+    "trace": case(a_trace, GET=team("viewer")),
+    "trace_diagnose": case(a_trace, POST=team("member", lambda w: {"against": w.trace_before.pk})),
+    "run_diagnosis": case(a_diagnosis, GET=team("viewer")),
+    "run_finding": case(lambda w: {**a_diagnosis(w), "rule": "data_loading"}, GET=team("viewer")),
+}
 RECIPES: dict[str, Case] = {
     "catalog": case(GET=anyone()),
     "kernels": case(GET=anyone()),
@@ -135,7 +156,7 @@ REST: dict[str, Case] = {
     "fleet": case(GET=anyone()),
     "fleet_live": case(GET=anyone()),
 }
-PAGES = {**REGISTRY, **RUNS, **RESULTS, **RECIPES, **REST}
+PAGES = {**REGISTRY, **RUNS, **RESULTS, **TRACES, **RECIPES, **REST}
 
 
 def _text() -> str:

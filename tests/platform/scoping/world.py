@@ -39,6 +39,7 @@ from tests.platform.factories import (
 )
 from tests.platform.recipes.documents import document
 from tests.platform.results.support import compared
+from tests.platform.traces.support import TRACE, diagnosis_run, make_job, make_trace, slow
 
 SECRET = "zebra"
 ROLES = ("viewer", "member", "maintainer", "owner")
@@ -60,6 +61,7 @@ class World:
         self._models()
         self._runs()
         self._recipes()
+        self._traces()
         self._across()
 
     def _teams(self) -> None:
@@ -141,6 +143,11 @@ class World:
         Worker.objects.create(
             name="host-cpu-1", host="host", target="cpu", last_seen_at=now, started_at=now, manifest=told
         )
+
+    def _traces(self) -> None:
+        job = make_job(self.team, "Zebra job")
+        self.trace, self.trace_before = make_trace(job), make_trace(job, TRACE, filename="zebra-before.json")
+        self.diagnosis = diagnosis_run(self.trace, slow())
 
     def _across(self) -> None:
         """The owner, who is in both teams, has compared the other team's model with this team's: the outsider may see

@@ -13,7 +13,7 @@ from fuseworks.core.discovery import page
 from fuseworks.core.lookup import get_or_404
 from fuseworks.gates import selectors
 from fuseworks.gates.rules import exit_code
-from fuseworks.registry.models import Model
+from fuseworks.registry.models import Kind, Model
 
 PAGE_SIZE = 50
 
@@ -22,7 +22,9 @@ PAGE_SIZE = 50
 @require_safe
 def gates(request: HttpRequest) -> HttpResponse:
     actor = actor_of(request)
-    models = Model.objects.visible_to(actor).select_related("team").order_by("team__name", "name")
+    models = (
+        Model.objects.visible_to(actor).filter(kind=Kind.MODEL).select_related("team").order_by("team__name", "name")
+    )
     wanted = request.GET.get("model", "")
     model = get_or_404(models, what="model", pk=wanted) if wanted else None
     checks = selectors.checks(actor=actor)

@@ -44,5 +44,5 @@ class ModelDetail(APIView):
         return self._shown(request, actor, model_id)
 
     def _shown(self, request: Any, actor: Actor, model_id: uuid.UUID) -> Response:
-        model = get_or_404(selectors.models_list(actor=actor), what="model", pk=model_id)
+        model = get_or_404(selectors.models_list(actor=actor, kind=None), what="model", pk=model_id)
         return Response(ModelSerializer(model, context={"request": request}).data)

@@ -14,7 +14,7 @@ from fuseworks.core.bodies import Body
 from fuseworks.core.discovery import endpoint
 from fuseworks.registry import selectors
 from fuseworks.registry.api.serializers import ModelSerializer
-from fuseworks.registry.models import Family, Model
+from fuseworks.registry.models import Family, Kind, Model
 from fuseworks.registry.services import model_create
 
 
@@ -23,6 +23,7 @@ class ModelFilter(django_filters.FilterSet):
     team = django_filters.CharFilter(field_name="team__slug", label="slug of the team")
     name = django_filters.CharFilter(field_name="name", lookup_expr="iexact", label="the whole name")
     verdict = django_filters.CharFilter(field_name="verdict", label="of the last judged run")
+    kind = django_filters.ChoiceFilter(choices=Kind.choices, label="model, unless said; job: what traces are of")
 
     class Meta:
         model = Model
@@ -46,7 +47,9 @@ class Models(generics.ListAPIView[Model]):
     queryset = Model.objects.none()  # for the schema
 
     def get_queryset(self) -> Any:
-        return selectors.models_list(actor=actor_of(self.request))
+        # a filter that is not sent would let jobs in
+        kind = None if self.request.query_params.get("kind") else Kind.MODEL
+        return selectors.models_list(actor=actor_of(self.request), kind=kind)
 
     @extend_schema(request=NewModelSerializer, responses={201: ModelSerializer})
     def post(self, request: Any) -> Response:

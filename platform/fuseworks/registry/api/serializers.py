@@ -37,6 +37,7 @@ class ModelSerializer(serializers.ModelSerializer[Model]):
         model = Model
         fields = (
             "id",
+            "kind",
             "team",
             "business_unit",
             "name",
@@ -134,6 +135,7 @@ class UploadSerializer(serializers.ModelSerializer[Upload]):
         fields = (
             "id",
             "team",
+            "kind",
             "model",
             "model_name",
             "filename",

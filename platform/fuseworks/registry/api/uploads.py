@@ -15,16 +15,18 @@ from fuseworks.core.bodies import Body
 from fuseworks.core.discovery import endpoint
 from fuseworks.registry import selectors
 from fuseworks.registry.api.serializers import UploadSerializer
-from fuseworks.registry.models import Upload
+from fuseworks.registry.models import Kind, Upload
 from fuseworks.registry.services import upload_begin
 
 
 class NewUploadSerializer(Body):
-    """`model`, or `team` and `model_name`: a model of that name is made when the team has none."""
+    """`model`, or `team` and `model_name`: a model of that name is made when the team has none. With the kind `job` it
+    is a job, and the file a profiler trace of it: .json, .json.gz, or a .zip of many ranks."""
 
     team = serializers.SlugField(required=False, help_text="slug of the team; may be left out with `model`")
     model = serializers.UUIDField(required=False)
     model_name = serializers.CharField(max_length=80, required=False)
+    kind = serializers.ChoiceField(choices=Kind.choices, default=Kind.MODEL, help_text="with `model` its own holds")
     filename = serializers.CharField(max_length=1000)
     length_bytes = serializers.IntegerField(min_value=0)
     sha256 = serializers.CharField(required=False, allow_blank=True, default="", help_text="refused when it differs")
@@ -72,6 +74,7 @@ class Uploads(generics.ListAPIView[Upload]):
                 length_bytes=asked["length_bytes"],
                 model=model,
                 model_name=asked.get("model_name", ""),
+                kind=asked["kind"],
                 expected_sha256=asked["sha256"],
             ),
             find=lambda upload_id: selectors.upload_get(actor=actor, upload_id=upload_id),

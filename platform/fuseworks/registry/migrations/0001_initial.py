@@ -21,6 +21,10 @@ class Migration(migrations.Migration):
                 ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 ("updated_at", models.DateTimeField(auto_now=True)),
+                (
+                    "kind",
+                    models.CharField(choices=[("model", "Model"), ("job", "Job")], default="model", max_length=5),
+                ),
                 ("name", models.CharField(max_length=80)),
                 ("slug", models.SlugField(max_length=80)),
                 ("description", models.TextField(blank=True, max_length=4000)),
@@ -60,7 +64,14 @@ class Migration(migrations.Migration):
                 (
                     "format",
                     models.CharField(
-                        choices=[("pt2", "Pt2"), ("py", "Py"), ("zip", "Zip"), ("onnx", "Onnx")], max_length=8
+                        choices=[
+                            ("pt2", "Pt2"),
+                            ("py", "Py"),
+                            ("zip", "Zip"),
+                            ("onnx", "Onnx"),
+                            ("trace", "Trace"),
+                        ],
+                        max_length=8,
                     ),
                 ),
                 ("sha256", models.CharField(max_length=64)),
@@ -106,6 +117,10 @@ class Migration(migrations.Migration):
                 ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 ("updated_at", models.DateTimeField(auto_now=True)),
+                (
+                    "kind",
+                    models.CharField(choices=[("model", "Model"), ("job", "Job")], default="model", max_length=5),
+                ),
                 ("model_name", models.CharField(max_length=80)),
                 ("filename", models.CharField(max_length=200)),
                 ("length_bytes", models.BigIntegerField()),
@@ -180,7 +195,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name="model",
-            constraint=models.UniqueConstraint(fields=("team", "slug"), name="one_model_a_slug"),
+            constraint=models.UniqueConstraint(fields=("team", "kind", "slug"), name="one_model_a_slug"),
         ),
         migrations.AddConstraint(
             model_name="modelversion",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
@@ -18,7 +20,7 @@ from fuseworks.core.errors import PlatformError
 from fuseworks.core.telling import sentence_of
 from fuseworks.registry import selectors
 from fuseworks.registry.forms import FAMILIES, DescriptionForm
-from fuseworks.registry.models import Family
+from fuseworks.registry.models import Family, Kind
 from fuseworks.registry.services import model_update
 
 SHOWN_RUNS, VERSIONS_A_PAGE = 15, 25
@@ -29,6 +31,8 @@ SHOWN_RUNS, VERSIONS_A_PAGE = 15, 25
 def model(request: HttpRequest, model_id: uuid.UUID) -> HttpResponse:
     actor = actor_of(request)
     model = selectors.model_get(actor=actor, model_id=model_id)
+    if model.kind == Kind.JOB:
+        return redirect(f"{reverse('traces')}?{urlencode({'q': model.name, 'team': model.team.slug})}")
     form = DescriptionForm(initial={"name": model.name, "family": model.family, "description": model.description})
     if request.method == "POST":
         form = DescriptionForm(request.POST)

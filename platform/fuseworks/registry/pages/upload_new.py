@@ -27,6 +27,7 @@ from optimizer.uploads.formats import ACCEPTED, MIB
 
 CHUNK_BYTES = 16 << 20
 FORM_BYTES = 1 << 20
+NO_ID = "00000000-0000-0000-0000-000000000000"
 
 
 # The check reads the form, and with it the whole file: not before the handler below is set.
@@ -94,21 +95,26 @@ def _island() -> dict[str, Any]:
     """What the island needs to know, its words among it: they are translated here."""
     return {
         "uploads": reverse("api:upload-list"),
-        "version": reverse("version", args=["00000000-0000-0000-0000-000000000000"]),
+        "version": reverse("version", args=[NO_ID]),
         "accepted": ACCEPTED,
         "foreign": {suffix: _refusal(found) for suffix, found in SUFFIXES.items()},
         "chunkBytes": CHUNK_BYTES,
-        "words": {
-            "refusedSuffix": gettext("This file is none of:"),
-            "starting": gettext("Starting …"),
-            "resuming": gettext("Resuming where it broke off …"),
-            "sending": gettext("{done} of {total} sent"),
-            "waiting": gettext("The connection broke. Trying again in {seconds} s; nothing that was sent is lost."),
-            "checking": gettext("All sent; the file is being checked …"),
-            "cancelled": gettext("Cancelled."),
-            "failed": gettext("The site does not answer. Choose the same file again later to resume."),
-            "noFile": gettext("Choose the model's file."),
-            "noTeam": gettext("Choose a team."),
-            "noName": gettext("Name the new model, or choose one that is there."),
-        },
+        "words": words(),
+    }
+
+
+def words() -> dict[str, str]:
+    """What the island says, in the reader's language."""
+    return {
+        "refusedSuffix": gettext("This file is none of:"),
+        "starting": gettext("Starting …"),
+        "resuming": gettext("Resuming where it broke off …"),
+        "sending": gettext("{done} of {total} sent"),
+        "waiting": gettext("The connection broke. Trying again in {seconds} s; nothing that was sent is lost."),
+        "checking": gettext("All sent; the file is being checked …"),
+        "cancelled": gettext("Cancelled."),
+        "failed": gettext("The site does not answer. Choose the same file again later to resume."),
+        "noFile": gettext("Choose the model's file."),
+        "noTeam": gettext("Choose a team."),
+        "noName": gettext("Name the new model, or choose one that is there."),
     }

@@ -7,7 +7,7 @@ import uuid
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
 
@@ -18,7 +18,7 @@ from fuseworks.core.numbers import whole_number
 from fuseworks.recipes.selectors import matches
 from fuseworks.registry import selectors, workload_text
 from fuseworks.registry.forms import CompareForm, PredictForm, RunForm
-from fuseworks.registry.models import ModelVersion
+from fuseworks.registry.models import Format, ModelVersion
 from fuseworks.registry.workload_form import KINDS, MODES, WorkloadForm
 
 SHOWN_RUNS = 10
@@ -30,7 +30,10 @@ SHOWN_OPERATIONS = 40
 @require_safe
 def version(request: HttpRequest, version_id: uuid.UUID) -> HttpResponse:
     actor = actor_of(request)
-    return version_page(request, actor, selectors.version_get(actor=actor, version_id=version_id))
+    found = selectors.version_get(actor=actor, version_id=version_id)
+    if found.format == Format.TRACE:  # what links to a run's version need not know what it is
+        return redirect("trace", version_id=found.pk)
+    return version_page(request, actor, found)
 
 
 def version_page(request: HttpRequest, actor: Actor, version: ModelVersion, **bound: Any) -> HttpResponse:

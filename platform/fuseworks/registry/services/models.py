@@ -12,7 +12,7 @@ from fuseworks.accounts.models import Team
 from fuseworks.accounts.permissions import UPLOAD, Actor, audit, require
 from fuseworks.core.errors import PlatformError
 from fuseworks.registry import errors as _errors  # noqa: F401  its ids must be in the catalogue
-from fuseworks.registry.models import Family, Model
+from fuseworks.registry.models import Family, Kind, Model
 
 MAX_NAME = 80
 
@@ -21,12 +21,15 @@ def model_create(*, actor: Actor, team: Team, name: str, description: str = "", 
     """Raises PlatformError: `registry:usage:model-name`, `registry:usage:model-exists`."""
     require(actor, team, UPLOAD)
     name, slug = checked_name(name)
-    existing = Model.objects.filter(team=team, slug=slug).first()
+    existing = Model.objects.filter(team=team, kind=Kind.MODEL, slug=slug).first()
     if existing is not None:
         raise _exists(existing)
     with transaction.atomic():
         model, is_new = Model.objects.get_or_create(
-            team=team, slug=slug, defaults={"name": name, "description": description, "family": Family(family)}
+            team=team,
+            kind=Kind.MODEL,
+            slug=slug,
+            defaults={"name": name, "description": description, "family": Family(family)},
         )
         if not is_new:
             raise _exists(model)
@@ -60,7 +63,7 @@ def model_update(
             model.save(update_fields=[*changed, "updated_at"])
             audit(actor, "model.update", team=model.team, target=model, fields=sorted(changed))
     except IntegrityError as error:
-        raise _exists(Model.objects.get(team=model.team, slug=changed["slug"])) from error
+        raise _exists(Model.objects.get(team=model.team, kind=model.kind, slug=changed["slug"])) from error
     return model
 
 

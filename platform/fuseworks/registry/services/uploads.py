@@ -9,6 +9,7 @@ import hashlib
 import re
 from datetime import datetime, timedelta
 from io import BufferedRandom
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -21,8 +22,8 @@ from fuseworks.accounts.permissions import UPLOAD, Actor, audit, require
 from fuseworks.core.connections import let_go
 from fuseworks.core.errors import PlatformError
 from fuseworks.core.storage import delete_stored, refused_when_full, store_file
-from fuseworks.registry import formats, incoming
-from fuseworks.registry.models import Format, Model, ModelVersion, Upload
+from fuseworks.registry import formats, incoming, trace_files
+from fuseworks.registry.models import Format, Kind, Model, ModelVersion, Upload
 from fuseworks.registry.services.models import checked_name
 from fuseworks.registry.usage import usage
 from fuseworks.runs.models import Purpose
@@ -41,21 +42,24 @@ def upload_begin(
     length_bytes: int,
     model: Model | None = None,
     model_name: str = "",
+    kind: str = Kind.MODEL,
     expected_sha256: str = "",
 ) -> Upload:
-    """Of a new version of `model`, or of the team's model called `model_name`, which is made when there is none.
+    """Of a new version of `model`, or of the team's model (or job, by `kind`) called `model_name`, which is made when
+    there is none.
 
     Raises PlatformError for what can be refused before a byte is sent: name, format, size, quota, room on the disk.
     """
     require(actor, team, UPLOAD)
+    kind = Kind(model.kind if model is not None else kind)
     filename = formats.clean_filename(filename)
-    formats.check_size(formats.format_by_name(filename), length_bytes, filename)
+    _files(kind).check_announced(filename, length_bytes)
     expected_sha256 = expected_sha256.strip().lower()
     if expected_sha256 and not SHA256.fullmatch(expected_sha256):
         raise PlatformError("registry:usage:sha256", place="sha256", text=expected_sha256[:80])
     if model is None:
         model_name, slug = checked_name(model_name)
-        model = Model.objects.filter(team=team, slug=slug).first()
+        model = Model.objects.filter(team=team, kind=kind, slug=slug).first()
     elif model.team_id != team.pk:
         raise PlatformError("core:usage:not-found", what="model")
     with transaction.atomic():
@@ -64,6 +68,7 @@ def upload_begin(
         _check_quota(team, length_bytes)
         upload = Upload.objects.create(
             team=team,
+            kind=kind,
             model=model,
             model_name=model.name if model is not None else model_name,
             filename=filename,
@@ -125,7 +130,8 @@ def upload_append(
 
 
 def upload_finish(*, actor: Actor, upload: Upload) -> ModelVersion:
-    """Makes the version of a complete upload, and starts its inspect run. Finishing twice answers the same version.
+    """Makes the version of a complete upload, and starts the run that looks at it: `inspect` of a model, `diagnose` of
+    a trace. Finishing twice answers the same version.
 
     Raises PlatformError (and ends the upload): `registry:user:...` for the file, `registry:usage:same-bytes`.
     """
@@ -157,6 +163,7 @@ def upload_whole(
     length_bytes: int,
     model: Model | None = None,
     model_name: str = "",
+    kind: str = Kind.MODEL,
     expected_sha256: str = "",
 ) -> ModelVersion:
     """All in one: what comes in one body is a version, or nothing is kept of it."""
@@ -167,6 +174,7 @@ def upload_whole(
         length_bytes=length_bytes,
         model=model,
         model_name=model_name,
+        kind=kind,
         expected_sha256=expected_sha256,
     )
     try:
@@ -178,6 +186,11 @@ def upload_whole(
     return upload.version
 
 
+def _files(kind: str) -> Any:
+    """Which files there are of this kind: `check_announced` before their bytes come, `examine` afterwards."""
+    return trace_files if kind == Kind.JOB else formats
+
+
 def _check_open(upload: Upload) -> None:
     """Looked up again once the file is locked: another request may have finished or cancelled it meanwhile."""
     row = Upload.objects.filter(pk=upload.pk).first()
@@ -187,7 +200,7 @@ def _check_open(upload: Upload) -> None:
 
 def _finish(actor: Actor, upload: Upload, file: BufferedRandom, sha256: str | None) -> ModelVersion:
     try:
-        format_ = formats.examine(file, upload.filename)
+        format_ = _files(upload.kind).examine(file, upload.filename)
         sha256 = sha256 or incoming.sha256_of(file)
         if upload.expected_sha256 not in ("", sha256):
             raise PlatformError("registry:user:checksum", found=sha256, expected=upload.expected_sha256)
@@ -223,7 +236,8 @@ def _register(actor: Actor, upload: Upload, format_: Format, sha256: str) -> Mod
             if not Upload.objects.filter(pk=upload.pk).update(version=version, model=model):
                 raise PlatformError("registry:usage:upload-over", why="it was cancelled")
             audit(actor, "version.upload", team=model.team, target=version, number=version.number, sha256=sha256)
-            run_create(actor=actor, version=version, purpose=Purpose.INSPECT)
+            first = Purpose.DIAGNOSE if format_ == Format.TRACE else Purpose.INSPECT
+            run_create(actor=actor, version=version, purpose=first)
     except BaseException:
         delete_stored(key)
         raise
@@ -236,8 +250,9 @@ def _model_of(upload: Upload) -> Model:
     """Locked, so that two uploads of one model number their versions one after the other."""
     if upload.model_id is None:
         name, slug = checked_name(upload.model_name)
-        Model.objects.get_or_create(team=upload.team, slug=slug, defaults={"name": name})
-        return Model.objects.select_for_update().get(team=upload.team, slug=slug)
+        mine = {"team": upload.team, "kind": upload.kind, "slug": slug}
+        Model.objects.get_or_create(**mine, defaults={"name": name})
+        return Model.objects.select_for_update().get(**mine)
     return Model.objects.select_for_update().get(pk=upload.model_id)
 
 

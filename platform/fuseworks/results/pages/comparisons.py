@@ -20,7 +20,7 @@ from fuseworks.accounts.permissions import RUN, Actor, actor_of, may
 from fuseworks.core.discovery import page
 from fuseworks.core.errors import PlatformError
 from fuseworks.core.lookup import get_or_404
-from fuseworks.registry.models import Model
+from fuseworks.registry.models import Kind, Model
 from fuseworks.results import selectors
 from fuseworks.results.comparing import beside
 from fuseworks.results.services import measure_side_by_side, not_measurable
@@ -44,7 +44,9 @@ def comparisons(request: HttpRequest) -> HttpResponse:
 
 def _picker(request: HttpRequest, actor: Actor, chosen: list[uuid.UUID]) -> HttpResponse:
     wanted = request.GET.get("model", "")
-    models = Model.objects.visible_to(actor).select_related("team").order_by("team__name", "name")
+    models = (
+        Model.objects.visible_to(actor).filter(kind=Kind.MODEL).select_related("team").order_by("team__name", "name")
+    )
     model = get_or_404(models, what="model", pk=wanted) if wanted else None
     first = selectors.run_visible(actor=actor, run_id=chosen[0]) if chosen else None
     shown = Paginator(selectors.runs_to_choose(actor=actor, model=model), PAGE_SIZE).get_page(request.GET.get("page"))

@@ -6,7 +6,7 @@ import uuid
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
@@ -41,6 +41,8 @@ AGAIN = "baseline_again"  # the second process of the baseline, which gives the 
 def run_comparison(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     actor = actor_of(request)
     run = selectors.run_visible(actor=actor, run_id=run_id)
+    if run.purpose == Purpose.DIAGNOSE:
+        return redirect("run_diagnosis", run_id=run.pk)
     stored = selectors.result_of(run)
     wanted = request.GET.get("format")
     if stored is None:

@@ -32,7 +32,7 @@ class NewRunSerializer(Body):
     )
     policy = PolicyField(required=False, help_text="what the run may spend and risk; what is left out has its default")
     workload = serializers.UUIDField(required=False, allow_null=True, help_text="default: the version's current one")
-    against = serializers.UUIDField(required=False, allow_null=True, help_text="compare: the version before")
+    against = serializers.UUIDField(required=False, allow_null=True, help_text="compare, diagnose: the version before")
     recipe_version = serializers.UUIDField(required=False, allow_null=True, help_text="replay: what is applied")
     max_latency_ratio = serializers.FloatField(
         required=False, allow_null=True, help_text="compare: the limit of a gate; 1.05 allows 5 % more latency"
@@ -69,7 +69,7 @@ class Runs(generics.GenericAPIView[Run]):
     def post(self, request: Any) -> Response:
         """Start a run. `optimize`, the default, leaves a result, and a recipe and a package where something faster was
         found; `compare` with `max_latency_ratio` is a gate, whose exit code `gates/<run>/` tells; `explain` predicts
-        for a GPU that is not there, and measures nothing."""
+        for a GPU that is not there, and measures nothing; `diagnose` says what holds the job of a trace back."""
         actor = actor_of(request)
         given = NewRunSerializer(data=request.data)
         given.is_valid(raise_exception=True)

@@ -49,6 +49,7 @@ class Migration(migrations.Migration):
                             ("replay", "Replay"),
                             ("compare", "Compare"),
                             ("explain", "Explain"),
+                            ("diagnose", "Diagnose"),
                         ],
                         max_length=10,
                     ),
@@ -105,7 +106,7 @@ class Migration(migrations.Migration):
                 (
                     "against",
                     models.ForeignKey(
-                        help_text="compare: the version before",
+                        help_text="compare, diagnose: the version before",
                         null=True,
                         on_delete=django.db.models.deletion.PROTECT,
                         related_name="compared_runs",

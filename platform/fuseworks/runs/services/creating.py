@@ -17,7 +17,7 @@ from fuseworks.accounts.permissions import RUN, Actor, audit, require
 from fuseworks.core.errors import PlatformError
 from fuseworks.fleet.known import known, nearest
 from fuseworks.fleet.serving import PREDICTS
-from fuseworks.registry.models import ModelVersion, Workload
+from fuseworks.registry.models import Format, ModelVersion, Workload
 from fuseworks.runs import bell, scrub
 from fuseworks.runs.errors import wrong_field
 from fuseworks.runs.models import Purpose, Run, Status
@@ -55,6 +55,7 @@ def run_create(
     team = version.model.team
     require(actor, team, RUN)
     purpose = _purpose(purpose)
+    _check_format(version, purpose)
     _check_target(target, purpose)
     _check_kept(version)
     checked = _policy(policy, purpose)
@@ -157,6 +158,14 @@ def _purpose(purpose: str) -> str:
     return str(Purpose(purpose))
 
 
+def _check_format(version: ModelVersion, purpose: str) -> None:
+    is_trace = version.format == Format.TRACE
+    if is_trace and purpose != Purpose.DIAGNOSE:
+        raise wrong_field("purpose", _("a trace can only be diagnosed: nothing of it can be run"))
+    if not is_trace and purpose == Purpose.DIAGNOSE:
+        raise wrong_field("purpose", _("only traces: the findings of a model are a part of its other runs"))
+
+
 def _check_target(target: str, purpose: str) -> None:
     if not TARGET.fullmatch(target):
         raise wrong_field("target", _("cpu, cuda:sm_NN or rocm:gfxNNN"))
@@ -176,7 +185,7 @@ def _check_kept(version: ModelVersion) -> None:
 
 
 def _policy(given: Policy | dict[str, Any] | None, purpose: str) -> Policy:
-    """Resolved. An inspection's budget is at most the site's for inspections, whatever was asked."""
+    """Resolved. The budget of what only looks is at most the site's for inspections, whatever was asked."""
     try:
         policy = (
             given
@@ -192,7 +201,7 @@ def _policy(given: Policy | dict[str, Any] | None, purpose: str) -> Policy:
         raise wrong_field(
             "policy.budget_s", format_lazy(_("at most {limit_s} s on this site"), limit_s=settings.RUN_TIME_LIMIT_S)
         )
-    if purpose == Purpose.INSPECT:
+    if purpose in (Purpose.INSPECT, Purpose.DIAGNOSE):
         return policy.model_copy(update={"budget_s": min(policy.budget_s, float(settings.INSPECT_BUDGET_S))})
     return policy
 
@@ -212,7 +221,7 @@ def _check_backends(policy: Policy, target: str) -> None:
 def _workload(purpose: str, version: ModelVersion, given: Workload | None) -> Workload | None:
     from fuseworks.registry.selectors import current_workload  # the registry's services start runs
 
-    if purpose == Purpose.INSPECT:
+    if purpose in (Purpose.INSPECT, Purpose.DIAGNOSE):
         if given is not None:
             raise wrong_field("workload", _("an inspection takes none: it finds out"))
         return None
@@ -226,15 +235,21 @@ def _workload(purpose: str, version: ModelVersion, given: Workload | None) -> Wo
 def _check_against(actor: Actor, version: ModelVersion, purpose: str, against: ModelVersion | None) -> None:
     """Like the recipe of a replay, it must be something that all of the run's team may see: the run shows them all that
     it finds in it, in events, files and answers."""
-    if purpose != Purpose.COMPARE:
+    if purpose not in (Purpose.COMPARE, Purpose.DIAGNOSE):
         if against is not None:
-            raise wrong_field("against", _("only for the purpose compare"))
+            raise wrong_field("against", _("only for the purposes compare and diagnose"))
+        return
+    if against is None and purpose == Purpose.DIAGNOSE:
         return
     if against is None:
         raise wrong_field("against", _("compare needs the version to compare with"))
     team = version.model.team
     if not ModelVersion.objects.visible_to(actor).filter(pk=against.pk).exists():
         raise PlatformError("core:usage:not-found", what="version")
+    if (against.format == Format.TRACE) != (version.format == Format.TRACE):
+        raise wrong_field("against", _("a trace is compared with a trace, a model with a model"))
+    if purpose == Purpose.DIAGNOSE and against.pk == version.pk:
+        raise wrong_field("against", _("another trace than the one that is diagnosed"))
     if against.model.team_id != team.pk:
         raise PlatformError("runs:usage:other-teams-version", place="against", version=str(against), team=team.name)
     _check_kept(against)

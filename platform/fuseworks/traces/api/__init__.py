@@ -1,0 +1,1 @@
+"""The traces app's endpoints, one a module."""

@@ -1,0 +1,1 @@
+"""The traces app's pages, one a module."""

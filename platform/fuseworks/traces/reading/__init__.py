@@ -1,0 +1,1 @@
+"""From a stored diagnosis to what pages show of it."""
