@@ -8,6 +8,7 @@ on either side are taken along. Not recognised: norms over several dims, eps out
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ import torch
 from torch.fx import Node
 
 from kernels import rows
-from kernels.patterns import CASTS, arguments
+from kernels.patterns import CASTS, arguments, last
 from kernels.patterns import only_user as _only_user
 from kernels.patterns import value as _val
 from kernels.spec import Match, Mismatch, Sample, same_shape, same_size
@@ -56,17 +57,30 @@ def find_rms_norm(anchor: Node) -> Norm | Mismatch | None:
         if eps is None:
             eps = torch.finfo(_val(given["input"]).dtype).eps
         return Norm(given["input"], anchor, (), (given["weight"],), float(eps))
-    source = _squared(_mean_over_last(anchor))
-    if source is None or _centred(source) is not None:
+    square, swallowed = _mean_over_last(anchor)
+    source = _squared(square)
+    if square is None or source is None or _centred(source) is not None:
         return None
-    square = anchor.args[0]
-    assert isinstance(square, Node)
     scaled = _scaled_by_inverse_root(anchor, source)
     if scaled is None or isinstance(scaled, Mismatch):
         return scaled
     chain, eps = scaled
-    chain.inside += [anchor, square]
+    chain.inside += [*swallowed, square]
     return _finish(source, chain, eps, bias=False)
+
+
+def rms_norm_that_gives(normed: Node, within: int = 40) -> Norm | None:
+    """The RMSNorm whose result is this node."""
+    seen, pending = {normed}, [normed]
+    while pending and len(seen) <= within:
+        node = pending.pop(0)
+        found = find_rms_norm(node)
+        if isinstance(found, Norm) and found.normed is normed:
+            return found
+        fresh = [n for n in node.all_input_nodes if n not in seen]
+        seen.update(fresh)
+        pending += fresh
+    return None
 
 
 def find_layer_norm(anchor: Node) -> Norm | Mismatch | None:
@@ -76,18 +90,19 @@ def find_layer_norm(anchor: Node) -> Norm | Mismatch | None:
         if len(given["normalized_shape"]) != 1:
             return Mismatch("the norm runs over more than the last dimension", anchor)
         return Norm(given["input"], anchor, (), (given["weight"], given["bias"]), float(given["eps"]))
-    centred = _squared(_mean_over_last(anchor))
-    swallowed = [anchor]
-    if centred is not None:
-        swallowed.append(anchor.args[0])  # type: ignore[arg-type]
+    square, swallowed = _mean_over_last(anchor)
+    centred = _squared(square)
+    if square is not None and centred is not None:
+        swallowed.append(square)
         found = _centred(centred)
     else:
-        if anchor.target not in (aten.var.dim, aten.var.correction):
+        variance = _variance(anchor)
+        if variance is None:
             return None
-        beside = _centred_beside(anchor)
+        beside = _centred_beside(variance)
         if beside is None or isinstance(beside, Mismatch):
             return beside
-        found, centred = beside, beside[2]
+        found, centred, swallowed = beside, beside[2], [anchor, variance]
     if found is None or centred is None:
         return None
     source, mean, _ = found
@@ -102,16 +117,27 @@ def find_layer_norm(anchor: Node) -> Norm | Mismatch | None:
 # ---- the pieces of a hand-written norm ---------------------------------------------------------------------------
 
 
-def _mean_over_last(node: Any) -> Node | None:
-    """The input of a mean over the last dimension that keeps it."""
-    if not isinstance(node, Node) or node.target is not aten.mean.dim:
-        return None
-    given = arguments(node)
+def _mean_over_last(node: Any) -> tuple[Node | None, list[Node]]:
+    """The input of a mean over the last dimension that keeps it, and the nodes of the mean (or of sum / width)."""
+    if not isinstance(node, Node):
+        return None, []
+    total, nodes = node, [node]
+    if (
+        node.target is aten.div.Tensor
+        and isinstance(node.args[0], Node)
+        and node.args[0].target is aten.sum.dim_IntList
+    ):
+        total, nodes = node.args[0], [node, node.args[0]]
+        width = _val(total.args[0]).shape[-1]
+        if not isinstance(width, int) or node.args[1] != width or len(total.users) != 1:
+            return None, []
+    elif node.target is not aten.mean.dim:
+        return None, []
+    given = arguments(total)
     rank = _val(given["self"]).dim()
     if not given["keepdim"] or given["dtype"] is not None or [d % rank for d in given["dim"] or []] != [rank - 1]:
-        return None
-    source: Node = given["self"]
-    return source
+        return None, []
+    return given["self"], nodes
 
 
 def _squared(node: Node | None) -> Node | None:
@@ -131,17 +157,35 @@ def _centred(node: Node) -> tuple[Node, Node, Node] | None:
     if node.target is not aten.sub.Tensor or node.kwargs.get("alpha", 1) != 1 or not isinstance(node.args[1], Node):
         return None
     source, mean = node.args[0], node.args[1]
-    if not isinstance(source, Node) or _mean_over_last(mean) is not source:
+    if not isinstance(source, Node) or (_mean_over_last(mean)[0] or _mean_beside_variance(mean)) is not source:
         return None
     return source, mean, node
+
+
+def _variance(node: Node) -> Node | None:
+    """The call of `var`, or of the `var_mean` that this is the first result of."""
+    if node.target is operator.getitem and node.args[1] == 0 and isinstance(node.args[0], Node):
+        node = node.args[0]
+        return node if node.target in (aten.var_mean.dim, aten.var_mean.correction) else None
+    return node if node.target in (aten.var.dim, aten.var.correction) else None
+
+
+def _mean_beside_variance(node: Node) -> Node | None:
+    """The input of the `var_mean` over the last dimension that this is the second result of."""
+    if node.target is not operator.getitem or node.args[1] != 1 or not isinstance(node.args[0], Node):
+        return None
+    if node.args[0].target not in (aten.var_mean.dim, aten.var_mean.correction):
+        return None
+    given = arguments(node.args[0])
+    source: Node = given["self"]
+    return source if last(given["dim"], _val(source).dim()) and given["keepdim"] else None
 
 
 def _centred_beside(variance: Node) -> tuple[Node, Node, Node] | Mismatch | None:
     """`x - mean(x)` for a variance of x that was taken by `var`."""
     given = arguments(variance)
     source: Node = given["self"]
-    rank = _val(source).dim()
-    if not given["keepdim"] or [d % rank for d in given["dim"] or []] != [rank - 1]:
+    if not given["keepdim"] or not last(given["dim"] or [], _val(source).dim()):
         return None
     beside = [c for user in source.users if (c := _centred(user)) is not None]
     if not beside:
@@ -178,16 +222,23 @@ def _scaled_by_inverse_root(moment: Node, source: Node) -> tuple[_Chain, float] 
             root, product = product, _only_user(product)
     if product is None:
         return Mismatch("the root of the mean of squares has other users", root)
+    chain = _Chain(product, inside)
     # T5 squares the row in float32 and scales the row as it was: the product is float32 all the same
     scaled = {source, source.args[0]} if source.target in CASTS else {source}
-    if divides:
-        fits = product.target is aten.div.Tensor and product.args[0] in scaled and product.args[1] is root
-    else:
-        left, right = product.args[:2] if product.target is aten.mul.Tensor else (None, None)
-        fits = (left is root and right in scaled) or (right is root and left in scaled)
-    if fits and _val(product).dtype != _val(source).dtype:
-        fits = False
-    return (_Chain(product, inside), eps) if fits else None
+    target = aten.div.Tensor if divides else aten.mul.Tensor
+    if product.target is not target or _val(product).dtype != _val(source).dtype:
+        return None
+    left, right = product.args[:2]
+    row = left if right is root else None if divides or left is not root else right
+    if isinstance(row, Node) and row not in scaled:  # weight * x / root: the weight comes first
+        weighted = [n for n in scaled if row.target is aten.mul.Tensor and n in row.args and len(row.users) == 1]
+        weight = _parameter(row, weighted[0]) if weighted else None
+        if weight is None or _val(row).dtype != _val(source).dtype:
+            return None
+        chain.weight = weight
+        chain.inside.append(row)
+        row = weighted[0]
+    return (chain, eps) if row in scaled else None
 
 
 def _shift(node: Node | None, moment: Node) -> float | None:
@@ -209,7 +260,7 @@ def _finish(source: Node, chain: _Chain, eps: float, bias: bool) -> Norm | Misma
     if wide not in (dtype, torch.promote_types(dtype, torch.float32)):
         return Mismatch(f"the norm of a {dtype} sum is computed in {wide}, the kernel computes in float32", source)
     best = None
-    walk = _Chain(chain.end, list(chain.inside))
+    walk = _Chain(chain.end, list(chain.inside), chain.weight)
     while True:
         if _val(walk.end).dtype == dtype:
             best = _Chain(walk.end, list(walk.inside), walk.weight, walk.bias)

@@ -4,24 +4,25 @@
 
 A pattern is rooted at the last node. Operands of `add` and `mul` are tried both ways round. An argument that the
 pattern leaves out must have its schema's default, so `gelu(approximate="tanh")` is no match of `gelu(x)`. A name that
-occurs twice must be the same value both times. Not for: pieces with several outputs; those are put together by a
-kernel's own `match`.
+occurs twice must be the same value both times. Common pieces are in `spellings`. Not for: pieces with several outputs;
+those are put together by a kernel's own `match`.
 """
 
 from __future__ import annotations
 
-import itertools
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import torch
+from torch._dispatch.python import enable_python_dispatcher
 from torch.fx import Node
 
 aten = torch.ops.aten
 Op: TypeAlias = torch._ops.OpOverload
 Pattern: TypeAlias = Any
-"""Hole, Named, Call, Either, a list of patterns, or a literal."""
+"""Hole, Named, Call, Item, Either, a list of patterns, or a literal."""
 
 CASTS = (aten.to.dtype, aten.to.dtype_layout, aten._to_copy.default, aten.type_as.default)
 
@@ -59,6 +60,23 @@ class Named:
 
 
 @dataclass(frozen=True)
+class Item:
+    """One of several results."""
+
+    index: int
+    inner: Pattern
+
+
+@dataclass(frozen=True)
+class Made:
+    """An argument that the graph does not hold: a cheap call, such as a view of a weight, for whoever fuses to put in
+    front of the operation."""
+
+    target: Op
+    args: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
 class Found:
     """What a pattern captured, and the nodes that it went through."""
 
@@ -73,7 +91,12 @@ class Found:
 
 
 def find(pattern: Pattern, node: Node) -> Found | None:
-    return next(_unify(pattern, node, Found()), None)
+    return next(every(pattern, node), None)
+
+
+def every(pattern: Pattern, node: Node) -> Iterator[Found]:
+    """All ways in which the pattern fits, for who tells the operands of a product apart by more than a pattern says."""
+    return _unify(pattern, node, Found())
 
 
 # ---- words of the language -----------------------------------------------------------------------------------------
@@ -113,6 +136,10 @@ def either(*options: Pattern) -> Either:
     return Either(options)
 
 
+def item(index: int, inner: Pattern) -> Item:
+    return Item(index, inner)
+
+
 def mul(a: Pattern, b: Pattern) -> Call:
     return Call((aten.mul.Tensor, aten.mul.Scalar), (a, b), commutes=True)
 
@@ -123,40 +150,6 @@ def add(a: Pattern, b: Pattern) -> Call:
 
 def sub(a: Pattern, b: Pattern) -> Call:
     return call((aten.sub.Tensor, aten.sub.Scalar), a, b)
-
-
-def squared(x: Pattern) -> Either:
-    return either(call(aten.pow.Tensor_Scalar, x, 2), call(aten.square.default, x), mul(x, x))
-
-
-def silu(x: Pattern) -> Either:
-    return either(call(aten.silu.default, x), mul(x, call(aten.sigmoid.default, x)))
-
-
-def close_to(value: float) -> Hole:
-    """A number that is this one but for its last digits."""
-    return Hole("_", lambda found: is_number(found) and abs(found - value) <= 1e-6 * abs(value))
-
-
-def gelu_tanh_by_hand(x: Pattern) -> Call:
-    """0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))"""
-    cube = either(call(aten.pow.Tensor_Scalar, x, 3), mul(mul(x, x), x))
-    inner = mul(add(x, mul(cube, close_to(0.044715))), close_to(0.7978845608028654))
-    return mul(mul(x, 0.5), add(call(aten.tanh.default, inner), 1))
-
-
-def softmax(x: Pattern, dim: Pattern) -> Either:
-    return either(call(aten.softmax.int, x, dim, anything()), call(aten._softmax.default, x, dim, anything()))
-
-
-def transposed(x: Pattern) -> Either:
-    """The last two dimensions of a three-dimensional tensor swapped."""
-    return either(
-        *[call(aten.transpose.int, x, a, b) for a, b in itertools.permutations((1, 2))],
-        *[call(aten.transpose.int, x, a, b) for a, b in itertools.permutations((-1, -2))],
-        call(aten.permute.default, x, [0, 2, 1]),
-        call(aten.mT.default, x) if hasattr(aten.mT, "default") else call(aten.transpose.int, x, -1, 1),
-    )
 
 
 # ---- the search ----------------------------------------------------------------------------------------------------
@@ -173,6 +166,9 @@ def _unify(pattern: Pattern, value: Any, found: Found) -> Iterator[Found]:
             yield from _unify(pattern.inner, value, one)
     elif isinstance(pattern, Call):
         yield from _enter(pattern, value, found)
+    elif isinstance(pattern, Item):
+        if isinstance(value, Node) and value.target is operator.getitem and value.args[1] == pattern.index:
+            yield from _unify(pattern.inner, value.args[0], Found(found.values, (*found.inside, value)))
     elif isinstance(pattern, (list, tuple)):
         if isinstance(value, (list, tuple)) and len(value) == len(pattern):
             yield from _all(list(zip(pattern, value, strict=True)), found)
@@ -242,6 +238,33 @@ def value(node: Node) -> torch.Tensor:
     found = node.meta["val"]
     assert isinstance(found, torch.Tensor), node
     return found
+
+
+def value_of(argument: Any) -> Any:
+    """The fake value of an operation's argument: of a node, of one still to be made, or the constant itself."""
+    if isinstance(argument, Node):
+        return argument.meta["val"]
+    if isinstance(argument, (list, tuple)):
+        return [value_of(one) for one in argument]
+    if not isinstance(argument, Made):
+        return argument
+    with enable_python_dispatcher(), torch.no_grad():  # composite operations meet symbolic sizes
+        return argument.target(*value_of(argument.args))
+
+
+def flat(node: Node, rank: int = 1) -> Node | Made:
+    """The tensor without a leading dimension of size 1 above the rank."""
+    shape = value(node).shape
+    one = len(shape) == rank + 1 and isinstance(shape[0], int) and shape[0] == 1
+    return Made(aten.squeeze.dim, (node, 0)) if one else node
+
+
+def nodes_in(arguments: Any) -> list[Node]:
+    """The nodes that an operation's arguments need."""
+    if isinstance(arguments, Node):
+        return [arguments]
+    inner = arguments.args if isinstance(arguments, Made) else arguments
+    return [node for one in inner for node in nodes_in(one)] if isinstance(inner, (list, tuple)) else []
 
 
 def only_user(node: Node) -> Node | None:

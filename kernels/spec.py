@@ -86,8 +86,8 @@ class Launch:
 class Match:
     """A piece of a graph that equals one call of the operation.
 
-    `args` are the operation's arguments (nodes or constants); `outputs` gives for each of its outputs the node that it
-    replaces, or None; `inside` are the nodes that vanish: they must have no user outside `inside` and `outputs`.
+    `args` are the operation's arguments (nodes, constants, or `Made`); `outputs` gives for each of its outputs the node
+    that it replaces, or None; `inside` are the nodes that vanish: no user outside `inside` and `outputs` may they have.
     """
 
     args: tuple[Any, ...]
@@ -203,13 +203,17 @@ class Kernel(ABC):
 
     def match(self, anchor: Node) -> Match | Mismatch | None:
         """What this operation would replace, seen from `anchor`; None when the anchor is something else."""
+        missed = None
         for pattern in self.patterns.values():
             found = patterns.find(pattern, anchor)
             if found is None:
                 continue
             args = self.arguments(found)
-            return Mismatch(args, anchor) if isinstance(args, str) else self.complete(args, (anchor,), found.inside)
-        return None
+            one = Mismatch(args, anchor) if isinstance(args, str) else self.complete(args, (anchor,), found.inside)
+            if isinstance(one, Match):
+                return one
+            missed = missed or one
+        return missed
 
     def arguments(self, found: Found) -> tuple[Any, ...] | str:
         """The operation's arguments out of what a pattern captured, or why it is not this operation after all."""
@@ -220,7 +224,7 @@ class Kernel(ABC):
     ) -> Match | Mismatch:
         """The match, once shapes and dtypes of arguments and outputs are found to fit."""
         anchor = next(node for node in outputs if node is not None)
-        values = [a.meta["val"] if isinstance(a, Node) else a for a in args]
+        values = [patterns.value_of(a) for a in args]
         fault = self.check(*values)
         if fault is not None:
             return Mismatch(fault, anchor)

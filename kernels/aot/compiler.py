@@ -7,6 +7,7 @@ binaries `cuobjdump` and `nvdisasm`. Checked on the versions of CHECKED_VERSIONS
 from __future__ import annotations
 
 import bisect
+import copy
 import hashlib
 import importlib.util
 import inspect
@@ -125,11 +126,18 @@ def identity(source: Source) -> str:
     import triton
 
     parts = [
-        triton.__version__, source.function.cache_key, sorted(source.signature.items()),
+        triton.__version__, _text_of(source.function), sorted(source.signature.items()),
         sorted((name, str(value)) for name, value in source.constants.items()), sorted(source.aligned),
         source.num_warps, source.num_stages, sorted(source.options.items()),
     ]  # fmt: skip
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def _text_of(function: Any) -> str:
+    """Triton's own key of a function, but for the line that it begins on: that moves with the imports above it."""
+    anywhere = copy.copy(function)
+    anywhere.hash, anywhere.starting_line_number = None, 0
+    return str(anywhere.cache_key)
 
 
 def compile_source(source: Source, device: Device) -> Compiled:

@@ -21,8 +21,9 @@ from torch import Tensor
 
 from kernels import products, rows
 from kernels.inputs import meta, normal
-from kernels.patterns import Found, anything, aten, call, is_dim, optional, shared, tensor
+from kernels.patterns import Found, anything, aten, call, is_dim, optional, tensor
 from kernels.spec import Configuration, Cost, Kernel, Launch, Sample, ceil_div, register, same_size
+from kernels.spellings import repeated
 
 tl: Any = None  # triton.language: `jit` sets it
 
@@ -59,9 +60,6 @@ def _kernel(  # type: ignore[no-untyped-def]
     tl.store(out_ptr + row * outputs + column, product.to(out_ptr.dtype.element_ty), mask=mask)
 
 
-_USER = shared(call(aten.expand.default, shared(call(aten.unsqueeze.default, tensor("user"), 1)), anything("sizes")))
-
-
 @register
 class BroadcastLinear(Kernel):
     name = "broadcast_linear"
@@ -71,7 +69,7 @@ class BroadcastLinear(Kernel):
     patterns: ClassVar[dict[str, Any]] = {
         "linear(cat(user.unsqueeze(1).expand(...), candidate))": call(
             aten.linear.default,
-            call(aten.cat.default, [_USER, tensor("candidate")], anything("joined")),
+            call(aten.cat.default, [repeated(tensor("user")), tensor("candidate")], anything("joined")),
             tensor("weight"),
             bias=optional("bias"),
         )

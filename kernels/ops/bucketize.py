@@ -18,7 +18,7 @@ from torch import Tensor
 
 from kernels import rows
 from kernels.inputs import meta, normal
-from kernels.patterns import Found, anything, aten, call, tensor
+from kernels.patterns import Found, anything, aten, call, tensor, value
 from kernels.spec import Configuration, Cost, Kernel, Launch, Sample, ceil_div, configuration, register, same_size
 
 tl: Any = None  # triton.language: `jit` sets it
@@ -65,11 +65,16 @@ class Bucketize(Kernel):
     tolerances = rows.EXACT
     differentiable = False
     patterns: ClassVar[dict[str, Any]] = {
-        "aten.bucketize": call(aten.bucketize.Tensor, tensor("x"), tensor("boundaries"), right=anything("right"))
+        "aten.bucketize": call(aten.bucketize.Tensor, tensor("x"), tensor("boundaries"), right=anything("right")),
+        "aten.searchsorted of one vector": call(
+            aten.searchsorted.Tensor, tensor("boundaries"), tensor("x"), right=anything("right"), side=anything("side")
+        ),
     }
 
     def arguments(self, found: Found) -> tuple[Any, ...] | str:
-        return found["x"], found["boundaries"], found["right"]
+        if value(found["boundaries"]).dim() != 1:
+            return "each row is searched in boundaries of its own"
+        return found["x"], found["boundaries"], bool(found["right"] or found.get("side") == "right")
 
     def reference(self, x: Tensor, boundaries: Tensor, right: bool) -> Tensor:
         if boundaries.dim() == 1:

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from kernels import rows
 from kernels.inputs import integers, meta, normal
-from kernels.patterns import Found, anything, aten, call, tensor
+from kernels.patterns import Found, Pattern, anything, aten, call, either, is_dim, tensor, value
 from kernels.spec import (
     Configuration,
     Cost,
@@ -35,6 +35,7 @@ from kernels.spec import (
     register,
     same_size,
 )
+from kernels.spellings import column
 
 tl: Any = None  # triton.language: `jit` sets it
 
@@ -85,6 +86,18 @@ def reduce_rows(losses: Tensor, target: Tensor, out: Tensor, ignore_index: int, 
     return Launch(_reduce, (1,), (losses, target, out, losses.shape[0], ignore_index), constants)
 
 
+def _added_up(losses: Pattern) -> Pattern:
+    return call((aten.mean.default, aten.sum.default), losses)
+
+
+_LOG_SOFTMAX = either(
+    call(aten.log_softmax.int, tensor("logits"), anything("over")),
+    call(aten._log_softmax.default, tensor("logits"), anything("over"), False),
+)
+_CHOSEN = call(aten.gather.default, _LOG_SOFTMAX, 1, column(tensor("target")))
+_PICKED = either(call(aten.squeeze.dim, _CHOSEN, anything()), call(aten.squeeze.default, _CHOSEN), _CHOSEN)
+
+
 @register
 class CrossEntropy(Kernel):
     name = "cross_entropy"
@@ -103,13 +116,30 @@ class CrossEntropy(Kernel):
             reduction=anything("reduction"),
             ignore_index=anything("ignore_index"),
             label_smoothing=anything("label_smoothing"),
-        )
+        ),
+        "nll_loss(log_softmax(x))": call(
+            (aten.nll_loss_nd.default, aten.nll_loss.default),
+            _LOG_SOFTMAX,
+            tensor("target"),
+            weight=anything("weight"),
+            reduction=anything("reduction"),
+            ignore_index=anything("ignore_index"),
+        ),
+        "mean or sum of -log_softmax(x).gather(1, target)": either(
+            call(aten.neg.default, _added_up(_PICKED)), _added_up(call(aten.neg.default, _PICKED))
+        ),
     }
 
     def arguments(self, found: Found) -> tuple[Any, ...] | str:
+        if "over" in found.values:
+            if value(found["logits"]).dim() != 2 or not is_dim(found["over"], 1, 2):
+                return "the softmax is not over the classes of [rows, classes]"
+            if "reduction" not in found.values:  # a gather raises for what would be ignored
+                added = any(node.target is aten.sum.default for node in found.inside)
+                return found["logits"], found["target"], -100, "sum" if added else "mean"
         if found["weight"] is not None:
             return "the classes are weighted"
-        if found["label_smoothing"] != 0:
+        if found.get("label_smoothing", 0) != 0:
             return "the labels are smoothed"
         return found["logits"], found["target"], found["ignore_index"], REDUCTIONS[found["reduction"]]
 

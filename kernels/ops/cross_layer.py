@@ -19,8 +19,9 @@ from torch import Tensor
 
 from kernels import products
 from kernels.inputs import meta, normal
-from kernels.patterns import Found, add, aten, call, mul, optional, tensor
+from kernels.patterns import Found, add, aten, call, either, mul, tensor
 from kernels.spec import Configuration, Cost, Kernel, Launch, Sample, ceil_div, register, same_shape
+from kernels.spellings import linear, weight_of
 
 tl: Any = None  # triton.language: `jit` sets it
 
@@ -63,17 +64,15 @@ class CrossLayer(Kernel):
     tolerances = products.TOLERANCES
     breadth = 3
     patterns: ClassVar[dict[str, Any]] = {
-        "x0 * linear(x) + x": add(
-            mul(
-                tensor("x0"),
-                call(aten.linear.default, tensor("x"), tensor("weight"), bias=optional("bias")),
-            ),
-            tensor("x"),
-        )
+        "x0 * linear(x) + x": add(mul(tensor("x0"), linear(tensor("x"))), tensor("x")),
+        "addcmul(x, x0, linear(x))": either(
+            call(aten.addcmul.default, tensor("x"), tensor("x0"), linear(tensor("x"))),
+            call(aten.addcmul.default, tensor("x"), linear(tensor("x")), tensor("x0")),
+        ),
     }
 
     def arguments(self, found: Found) -> tuple[Any, ...] | str:
-        return found["x0"], found["x"], found["weight"], found["bias"]
+        return found["x0"], found["x"], weight_of(found), found.get("bias")
 
     def reference(self, x0: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         return x0 * F.linear(x, weight, bias) + x

@@ -24,6 +24,7 @@ from kernels import products, rows
 from kernels.inputs import coins, meta, normal
 from kernels.patterns import (
     Found,
+    Made,
     Pattern,
     anything,
     aten,
@@ -33,7 +34,6 @@ from kernels.patterns import (
     mul,
     number,
     shared,
-    softmax,
     sub,
     tensor,
 )
@@ -48,6 +48,7 @@ from kernels.spec import (
     register,
     same_size,
 )
+from kernels.spellings import einsum, repeated, softmax
 
 tl: Any = None  # triton.language: `jit` sets it
 
@@ -123,10 +124,7 @@ def _kernel(  # type: ignore[no-untyped-def]
     tl.store(out_ptr + sample * width + d, out.to(out_ptr.dtype.element_ty), mask=d < width)
 
 
-_Q = either(
-    shared(call(aten.expand.default, shared(call(aten.unsqueeze.default, tensor("query"), 1)), anything())),
-    shared(call(aten.unsqueeze.default, tensor("query"), 1)),
-)
+_Q = either(repeated(tensor("query")), shared(call(aten.unsqueeze.default, tensor("query"), 1)))
 _K = tensor("keys")
 
 
@@ -148,7 +146,14 @@ _HIDDEN = either(
         shared(call((aten.bitwise_not.default, aten.logical_not.default), tensor("mask"))),
         number("hidden"),
     ),
+    call(aten.masked_fill.Scalar, _SCALED, shared(call(aten.eq.Scalar, tensor("not_zero"), 0)), number("hidden")),
     call(aten.where.ScalarOther, tensor("mask"), _SCALED, number("hidden")),
+    call(
+        aten.where.self,
+        tensor("mask"),
+        _SCALED,
+        call(aten.full_like.default, anything(), number("hidden"), pin_memory=anything()),
+    ),
 )
 _WEIGHTS = softmax(_HIDDEN, anything("over"))
 
@@ -164,8 +169,11 @@ class DinAttention(Kernel):
     breadth = 9
     patterns: ClassVar[dict[str, Any]] = {
         "bmm(softmax(masked mlp(cat(q, k, q - k, q * k))), k)": call(
-            aten.squeeze.dim, call(aten.bmm.default, call(aten.unsqueeze.default, _WEIGHTS, 1), _K), 1
+            aten.squeeze.dim,
+            call((aten.bmm.default, aten.matmul.default), call(aten.unsqueeze.default, _WEIGHTS, 1), _K),
+            1,
         ),
+        "einsum('bl,bld->bd', softmax(masked mlp(cat(q, k, q - k, q * k))), k)": einsum("bl,bld->bd", _WEIGHTS, _K),
         "sum(softmax(masked mlp(cat(q, k, q - k, q * k))).unsqueeze(-1) * k, 1)": call(
             aten.sum.dim_IntList, mul(call(aten.unsqueeze.default, _WEIGHTS, anything("new")), _K), anything("summed")
         ),
@@ -178,7 +186,8 @@ class DinAttention(Kernel):
             return "the weights are not along the steps"
         layers = [found[f"{kind}{layer}"] for layer in (1, 2, 3) for kind in ("w", "b")]
         scale, hidden = float(found.get("scale", 1.0)), float(found["hidden"])
-        return found["query"], found["keys"], found["mask"], *layers, scale, hidden
+        mask = Made(aten.ne.Scalar, (found["not_zero"], 0)) if "not_zero" in found.values else found["mask"]
+        return found["query"], found["keys"], mask, *layers, scale, hidden
 
     def reference(
         self,

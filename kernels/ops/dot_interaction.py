@@ -19,7 +19,7 @@ from torch import Tensor
 
 from kernels import products, rows
 from kernels.inputs import integers, meta, normal
-from kernels.patterns import Found, aten, call, either, tensor, transposed
+from kernels.patterns import Found, anything, aten, call, is_dim, mul, tensor
 from kernels.spec import (
     Configuration,
     Cost,
@@ -32,6 +32,7 @@ from kernels.spec import (
     register,
     same_shape,
 )
+from kernels.spellings import einsum, swapped
 
 tl: Any = None  # triton.language: `jit` sets it
 
@@ -68,22 +69,23 @@ class DotInteraction(Kernel):
     patterns: ClassVar[dict[str, Any]] = {
         "bmm(x, x.T)[:, i, j]": call(
             aten.index.Tensor,
-            call((aten.bmm.default, aten.matmul.default), tensor("x"), transposed(tensor("x"))),
+            call((aten.bmm.default, aten.matmul.default), tensor("x"), swapped(tensor("x"), 1, 2, 3)),
             _PAIRS,
         ),
-        "einsum(x, x)[:, i, j]": call(
-            aten.index.Tensor,
-            either(
-                *[
-                    call(aten.einsum.default, equation, [tensor("x"), tensor("x")])
-                    for equation in ("bnd,bmd->bnm", "bne,bme->bnm", "bid,bjd->bij", "bfd,bgd->bfg", "nik,njk->nij")
-                ]
+        "einsum(x, x)[:, i, j]": call(aten.index.Tensor, einsum("bid,bjd->bij", tensor("x"), tensor("x")), _PAIRS),
+        "sum(x[:, i] * x[:, j], -1)": call(
+            aten.sum.dim_IntList,
+            mul(
+                call(aten.index.Tensor, tensor("x"), [None, tensor("first")]),
+                call(aten.index.Tensor, tensor("x"), [None, tensor("second")]),
             ),
-            _PAIRS,
+            anything("summed"),
         ),
     }
 
     def arguments(self, found: Found) -> tuple[Any, ...] | str:
+        if not is_dim(found.get("summed", -1), 2, 3):
+            return "the products are not summed over the width"
         return found["x"], found["first"], found["second"]
 
     def reference(self, x: Tensor, first: Tensor, second: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from torch.fx import Node
 
 from kernels import rows
 from kernels.inputs import integers, meta, normal
-from kernels.patterns import arguments, aten
+from kernels.patterns import Made, arguments, aten
 from kernels.spec import (
     Configuration,
     Cost,
@@ -75,15 +75,18 @@ class EmbeddingBag(Kernel):
             return Mismatch("the bags take maxima", anchor)
         if given["per_sample_weights"] is not None:
             return Mismatch("the ids have weights of their own", anchor)
-        if given["include_last_offset"] or given["padding_idx"] not in (None, -1):
-            return Mismatch("the offsets include the last one, or a row is padding", anchor)
+        if given["padding_idx"] not in (None, -1):
+            return Mismatch("a row is padding", anchor)
         parts = {user.args[1]: user for user in anchor.users if user.target is operator.getitem}
         if len(parts) != len(anchor.users) or any(user.users for index, user in parts.items() if index != 0):
             return Mismatch("more than the bags themselves is used", anchor)
         if 0 not in parts:
             return None
         inside = (anchor, *[user for index, user in parts.items() if index != 0])
-        args = (given["weight"], given["indices"], given["offsets"], given["mode"] == 1)
+        offsets = given["offsets"]
+        if given["include_last_offset"]:  # the last is the number of ids
+            offsets = Made(aten.slice.Tensor, (offsets, 0, 0, -1))
+        args = (given["weight"], given["indices"], offsets, given["mode"] == 1)
         return self.complete(args, (parts[0],), inside)
 
     def reference(self, table: Tensor, ids: Tensor, offsets: Tensor, mean: bool) -> Tensor:

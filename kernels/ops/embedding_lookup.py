@@ -18,10 +18,11 @@ from typing import Any, ClassVar
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.fx import Node
 
 from kernels import rows
 from kernels.inputs import integers, meta, normal
-from kernels.patterns import Found, add, anything, aten, call, tensor
+from kernels.patterns import Found, add, anything, aten, call, flat, shared, tensor, value
 from kernels.spec import (
     Configuration,
     Cost,
@@ -51,6 +52,10 @@ def _kernel(  # type: ignore[no-untyped-def]
     tl.store(out_ptr + row[:, None] * width + column, found, mask=mask)
 
 
+def _is_row(node: Node) -> bool:
+    return all(isinstance(size, int) and size == 1 for size in value(node).shape[:-1])
+
+
 @register
 class EmbeddingLookup(Kernel):
     name = "embedding_lookup"
@@ -61,7 +66,7 @@ class EmbeddingLookup(Kernel):
         "embedding(table, ids + row_offsets)": call(
             aten.embedding.default,
             tensor("table"),
-            add(tensor("ids"), tensor("row_offsets")),
+            shared(add(tensor("ids"), tensor("row_offsets"))),
             padding_idx=anything(),  # says what is not trained
             sparse=anything(),
         )
@@ -69,9 +74,9 @@ class EmbeddingLookup(Kernel):
 
     def arguments(self, found: Found) -> tuple[Any, ...] | str:
         ids, offsets = found["ids"], found["row_offsets"]
-        if ids.meta["val"].dim() < offsets.meta["val"].dim():  # the sum was written the other way round
+        if _is_row(ids) and not _is_row(offsets):  # the sum was written the other way round
             ids, offsets = offsets, ids
-        return found["table"], ids, offsets
+        return found["table"], ids, flat(offsets)
 
     def reference(self, table: Tensor, ids: Tensor, row_offsets: Tensor) -> Tensor:
         return F.embedding(ids + row_offsets, table)

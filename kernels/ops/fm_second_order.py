@@ -19,7 +19,7 @@ from torch import Tensor
 
 from kernels import rows
 from kernels.inputs import meta, normal
-from kernels.patterns import Found, anything, aten, call, either, is_dim, mul, squared, sub, tensor, value
+from kernels.patterns import Found, anything, aten, call, either, is_dim, mul, sub, tensor, value
 from kernels.spec import (
     Configuration,
     Cost,
@@ -32,6 +32,7 @@ from kernels.spec import (
     power_of_two,
     register,
 )
+from kernels.spellings import squared
 
 tl: Any = None  # triton.language: `jit` sets it
 

@@ -19,8 +19,9 @@ from torch import Tensor
 
 from kernels import rows
 from kernels.inputs import meta, normal
-from kernels.patterns import Found, anything, aten, call, gelu_tanh_by_hand, mul, silu, tensor
+from kernels.patterns import Found, anything, aten, call, mul, tensor
 from kernels.spec import Configuration, Cost, Kernel, Launch, Sample, ceil_div, configuration, register, same_shape
+from kernels.spellings import gelu_erf_by_hand, gelu_tanh_by_hand, silu
 
 tl: Any = None  # triton.language: `jit` sets it
 
@@ -51,11 +52,13 @@ class GatedActivation(Kernel):
         "SwiGLU": mul(silu(tensor("gate")), tensor("up")),
         "GeGLU": mul(call(aten.gelu.default, tensor("gate"), approximate=anything("approximate")), tensor("up")),
         "GeGLU, its tanh form by hand": mul(gelu_tanh_by_hand(tensor("gate")), tensor("up")),
+        "GeGLU, its erf form by hand": mul(gelu_erf_by_hand(tensor("gate")), tensor("up")),
     }
 
     def arguments(self, found: Found) -> tuple[Any, ...] | str:
-        by_hand = any(node.target is aten.tanh.default for node in found.inside)
-        approximate = "tanh" if by_hand else found.get("approximate")
+        through = {node.target for node in found.inside}
+        by_hand = "tanh" if aten.tanh.default in through else "none" if aten.erf.default in through else None
+        approximate = found.get("approximate", by_hand)
         kind = "silu" if approximate is None else "gelu_tanh" if approximate == "tanh" else "gelu"
         return found["gate"], found["up"], kind
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from kernels import rows
 from kernels.inputs import meta, normal
-from kernels.patterns import Found, anything, aten, call, is_dim, mul, softmax, tensor, value
+from kernels.patterns import Found, Made, anything, aten, call, is_dim, mul, tensor, value
 from kernels.spec import (
     Configuration,
     Cost,
@@ -32,6 +32,7 @@ from kernels.spec import (
     register,
     same_size,
 )
+from kernels.spellings import einsum, softmax
 
 tl: Any = None  # triton.language: `jit` sets it
 
@@ -74,27 +75,41 @@ class GatedSum(Kernel):
             mul(call(aten.unsqueeze.default, _WEIGHTS, anything("new")), tensor("experts")),
             anything("summed"),
         ),
-        "einsum('be,bed->bd', softmax(gate), experts)": call(
-            aten.einsum.default, "be,bed->bd", [_WEIGHTS, tensor("experts")]
-        ),
+        "einsum('be,bed->bd', softmax(gate), experts)": einsum("be,bed->bd", _WEIGHTS, tensor("experts")),
         "bmm(softmax(gate).unsqueeze(1), experts).squeeze(1)": call(
             aten.squeeze.dim,
             call((aten.bmm.default, aten.matmul.default), call(aten.unsqueeze.default, _WEIGHTS, 1), tensor("experts")),
             1,
         ),
+        "sum(softmax(gate).unsqueeze(1) * experts, -1), the experts behind the width": call(
+            aten.sum.dim_IntList,
+            mul(call(aten.unsqueeze.default, _WEIGHTS, 1), tensor("behind")),
+            anything("summed_behind"),
+        ),
+        "matmul(experts, softmax(gate).unsqueeze(-1)).squeeze(-1), the experts behind the width": call(
+            aten.squeeze.dim,
+            call(
+                (aten.bmm.default, aten.matmul.default),
+                tensor("behind"),
+                call(aten.unsqueeze.default, _WEIGHTS, anything("new")),
+            ),
+            anything("summed_behind"),
+        ),
     }
 
     def arguments(self, found: Found) -> tuple[Any, ...] | str:
-        logits, experts = value(found["logits"]), value(found["experts"])
+        behind = found.get("behind")
+        logits, experts = value(found["logits"]), value(behind or found["experts"])
         if logits.dim() != 2 or experts.dim() != 3:
             return "the gate is not [batch, experts] or the experts are not [batch, experts, width]"
         if not is_dim(found["over"], 1, 2):
             return "the softmax is not over the experts"
         if not is_dim(found.get("new", -1), 2, 3):
             return "the weights are not along the experts' second dimension"
-        if not is_dim(found.get("summed", 1), 1, 3):
+        if not is_dim(found.get("summed", 1), 1, 3) or not is_dim(found.get("summed_behind", -1), 2, 3):
             return "the sum is not over the experts (dimension 1)"
-        return found["experts"], found["logits"]
+        turned = found["experts"] if behind is None else Made(aten.transpose.int, (behind, 1, 2))
+        return turned, found["logits"]
 
     def reference(self, experts: Tensor, logits: Tensor) -> Tensor:
         wide = experts.to(torch.promote_types(experts.dtype, torch.float32))

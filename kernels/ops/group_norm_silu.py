@@ -22,8 +22,9 @@ from torch import Tensor
 
 from kernels import rows
 from kernels.inputs import meta, normal
-from kernels.patterns import Found, anything, aten, call, number, optional, silu, tensor
+from kernels.patterns import Found, anything, aten, call, number, optional, tensor
 from kernels.spec import Configuration, Cost, Kernel, Launch, Sample, configuration, power_of_two, register, same_size
+from kernels.spellings import silu
 
 tl: Any = None  # triton.language: `jit` sets it
 

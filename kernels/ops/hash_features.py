@@ -18,7 +18,7 @@ from torch import Tensor
 
 from kernels import rows
 from kernels.inputs import integers, meta
-from kernels.patterns import Found, aten, call, tensor
+from kernels.patterns import Found, aten, call, flat, tensor
 from kernels.spec import (
     Configuration,
     Cost,
@@ -57,7 +57,7 @@ class HashFeatures(Kernel):
     patterns: ClassVar[dict[str, Any]] = {"ids % sizes": call(aten.remainder.Tensor, tensor("ids"), tensor("sizes"))}
 
     def arguments(self, found: Found) -> tuple[Any, ...] | str:
-        return found["ids"], found["sizes"]
+        return found["ids"], flat(found["sizes"])
 
     def reference(self, ids: Tensor, sizes: Tensor) -> Tensor:
         return torch.remainder(ids, sizes)

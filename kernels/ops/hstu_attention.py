@@ -21,7 +21,7 @@ from torch import Tensor
 
 from kernels import products, rows
 from kernels.inputs import meta, normal
-from kernels.patterns import Found, add, aten, call, either, mul, number, shared, silu, tensor
+from kernels.patterns import Found, Pattern, add, aten, call, either, mul, number, shared, tensor
 from kernels.spec import (
     Configuration,
     Cost,
@@ -34,6 +34,7 @@ from kernels.spec import (
     register,
     same_size,
 )
+from kernels.spellings import einsum, silu, swapped
 
 tl: Any = None  # triton.language: `jit` sets it
 
@@ -110,16 +111,31 @@ def _kernel(  # type: ignore[no-untyped-def]
     tl.store(out_ptr + at, found.to(out_ptr.dtype.element_ty), mask=mask)
 
 
-_PRODUCT = call(aten.einsum.default, "bnhd,bmhd->bhnm", [tensor("q"), tensor("k")])
-_SCALED = either(mul(_PRODUCT, number("scale")), _PRODUCT)
+_STEPS_FIRST = einsum("bnhd,bmhd->bhnm", tensor("q"), tensor("k"))
+_HEADS_FIRST = call(
+    aten.matmul.default,
+    swapped(tensor("q"), 1, 2, 4),
+    either(
+        swapped(swapped(tensor("k"), 1, 2, 4), 2, 3, 4), shared(call(aten.permute.default, tensor("k"), [0, 2, 3, 1]))
+    ),
+)
 _BIAS = either(shared(call(aten.unsqueeze.default, tensor("bias"), 1)), tensor("bias"))
-_WEIGHTS = silu(either(add(_SCALED, _BIAS), _SCALED))
-_DIVIDED = either(
-    call(aten.div.Tensor, _WEIGHTS, number("divisor")), call(aten.div.Scalar, _WEIGHTS, number("divisor"))
-)
-_MASKED = either(
-    mul(_DIVIDED, tensor("mask")), call(aten.div.Tensor, mul(_WEIGHTS, tensor("mask")), number("divisor")), _DIVIDED
-)
+
+
+def _weights(product: Pattern) -> Pattern:
+    scaled = either(mul(product, number("scale")), call(aten.div.Tensor, product, number("over")), product)
+    opened = silu(either(add(scaled, _BIAS), scaled))
+    divided = either(
+        call(aten.div.Tensor, opened, number("divisor")),
+        call(aten.div.Scalar, opened, number("divisor")),
+        mul(opened, number("share")),
+    )
+    return either(
+        mul(divided, tensor("mask")),
+        call(aten.div.Tensor, mul(opened, tensor("mask")), number("divisor")),
+        mul(mul(opened, tensor("mask")), number("share")),
+        divided,
+    )
 
 
 @register
@@ -129,13 +145,19 @@ class HstuAttention(Kernel):
     tolerances = products.TOLERANCES
     breadth = 6
     patterns: ClassVar[dict[str, Any]] = {
-        "einsum(silu(einsum(q, k) * scale + bias) / n * mask, v)": call(
-            aten.einsum.default, "bhnm,bmhd->bnhd", [_MASKED, tensor("v")]
-        )
+        "einsum(silu(einsum(q, k) * scale + bias) / n * mask, v)": einsum(
+            "bhnm,bmhd->bnhd", _weights(_STEPS_FIRST), tensor("v")
+        ),
+        "matmul(silu(matmul(q, k.T) * scale + bias) / n * mask, v), heads in front of steps": swapped(
+            call(aten.matmul.default, _weights(_HEADS_FIRST), swapped(tensor("v"), 1, 2, 4)), 1, 2, 4
+        ),
     }
 
     def arguments(self, found: Found) -> tuple[Any, ...] | str:
-        scale, divisor = float(found.get("scale", 1.0)), float(found["divisor"])
+        if 0 in (found.get("over", 1), found.get("share", 1)):
+            return "the weights are multiplied by zero, or the scores divided by it"
+        scale = float(found.get("scale", 1.0)) / float(found.get("over", 1.0))
+        divisor = float(found["divisor"]) if "divisor" in found.values else 1.0 / float(found["share"])
         return found["q"], found["k"], found["v"], found.get("bias"), found.get("mask"), scale, divisor
 
     def reference(

@@ -20,8 +20,23 @@ from torch import Tensor
 
 from kernels import products, rows
 from kernels.inputs import integers, meta, normal
-from kernels.patterns import CASTS, Found, anything, aten, call, either, mul, optional, shared, tensor
+from kernels.patterns import (
+    CASTS,
+    Found,
+    Pattern,
+    add,
+    anything,
+    aten,
+    call,
+    either,
+    mul,
+    optional,
+    shared,
+    tensor,
+    value,
+)
 from kernels.spec import Configuration, Cost, Kernel, Launch, Sample, ceil_div, register, same_size
+from kernels.spellings import linear, weight_of
 
 tl: Any = None  # triton.language: `jit` sets it
 
@@ -58,7 +73,11 @@ def _kernel(  # type: ignore[no-untyped-def]
     tl.store(out_ptr + row * outputs + column, product.to(out_ptr.dtype.element_ty), mask=mask)
 
 
-_WEIGHT = call(CASTS, tensor("weight"), anything())
+def _widened(name: str) -> Pattern:
+    return call(CASTS, tensor(name), anything())
+
+
+_WEIGHT = _widened("weight")
 _SCALE = either(shared(call(aten.unsqueeze.default, tensor("scale"), anything("new"))), tensor("scale"))
 
 
@@ -72,10 +91,20 @@ class Int8Linear(Kernel):
         "linear(x, weight.to(dtype) * scale)": call(
             aten.linear.default, tensor("x"), mul(_WEIGHT, _SCALE), bias=optional("bias")
         ),
+        "linear(x, weight.to(dtype)) * scale": either(
+            add(mul(linear(tensor("x"), _widened), tensor("behind")), tensor("added")),
+            mul(linear(tensor("x"), _widened), tensor("behind")),
+        ),
     }
 
     def arguments(self, found: Found) -> tuple[Any, ...] | str:
-        scale = found["scale"].meta["val"]
+        if "behind" in found.values:
+            if found.get("bias") is not None:
+                return "the bias is scaled too"
+            if value(found["behind"]).dim() != 1:
+                return "the scale is not one value per output"
+            return found["x"], weight_of(found), found["behind"], found.get("added")
+        scale = value(found["scale"])
         if scale.dim() == 1 and found.get("new") not in (1, -1):
             return "the scale is one per input, not one per output"
         return found["x"], found["weight"], found["scale"], found["bias"]
@@ -139,7 +168,8 @@ class Int8Linear(Kernel):
         column = scale.dim() == 1 or (scale.dim() == 2 and same_size(scale.shape[1], 1))
         if not column or not same_size(scale.shape[0], weight.shape[0]):
             return f"the scale {tuple(scale.shape)} is not one value per output"
-        if bias is not None and (bias.dtype != x.dtype or bias.dim() != 1):
+        of_outputs = bias is None or (bias.dim() == 1 and same_size(bias.shape[0], weight.shape[0]))
+        if bias is not None and not (bias.dtype == x.dtype and of_outputs):
             return "the bias is not one value per output in x's dtype"
         return None
 

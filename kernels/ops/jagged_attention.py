@@ -3,7 +3,9 @@
     out[i] = sum over j in i's sequence of softmax(q[i] . k[j] * scale over j) * v[j]      (q, k, v: [values, heads, d])
 
 causal hides what comes later in the sequence. Scores, maxima and sums are float32; the weights are rounded to v's
-dtype before the last product. Called by name: no graph of aten operations says it in one way.
+dtype before the last product. Called by name, for no exported graph says it: attention on a padded batch leaves out
+what is longer than the padding, and nested tensors cannot be exported. What stands around it is recognised piece by
+piece (`jagged_to_padded`, `flash_attention`, `padded_to_jagged`).
 
 Source: Xu et al., "Enhancing Performance and Scalability of Large-Scale Recommendation Systems with Jagged Flash
 Attention", 2024 (arXiv 2409.15373).

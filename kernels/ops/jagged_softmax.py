@@ -2,8 +2,8 @@
 
     out[i, h] = exp(values[i, h] - m) / sum over j in i's sequence of exp(values[j, h] - m),  m the sequence's maximum
 
-Computed in float32 (float64 for float64 inputs) and rounded once. Called by name: no graph of aten operations says it
-in one way.
+Computed in float32 (float64 for float64 inputs) and rounded once. A softmax of the padded batch is not recognised: it
+leaves out what is longer than the padding.
 
 Source: the jagged softmax of Khudia et al., "FBGEMM", 2021 (arXiv 2101.05615); Milakov and Gimelshein, "Online
 normalizer calculation for softmax", 2018 (arXiv 1805.02867).
@@ -13,15 +13,28 @@ Not for: offsets that do not ascend from 0 to the number of values.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from kernels import rows
+from kernels import jagged, rows
 from kernels.inputs import meta, normal
 from kernels.inputs import offsets as offsets_of
-from kernels.spec import Configuration, Cost, Kernel, Launch, Sample, ceil_div, configuration, power_of_two, register
+from kernels.patterns import Found, Pattern, anything, aten, call, either, named, shared, sub, tensor, value, value_of
+from kernels.spec import (
+    Configuration,
+    Cost,
+    Kernel,
+    Launch,
+    Sample,
+    ceil_div,
+    configuration,
+    power_of_two,
+    register,
+    same_size,
+)
+from kernels.spellings import column
 
 tl: Any = None  # triton.language: `jit` sets it
 
@@ -53,11 +66,55 @@ def _kernel(  # type: ignore[no-untyped-def]
         tl.store(out_ptr + row * width + column, out.to(out_ptr.dtype.element_ty), mask=mask)
 
 
+_OWN = named("own", jagged.sequence_of_each())
+_INDEX = either(
+    shared(call(aten.expand.default, column(_OWN), anything())),
+    shared(call(aten.expand_as.default, column(_OWN), anything())),
+)
+
+
+def _given_back(x: Pattern) -> Pattern:
+    """What belongs to a sequence, for each of its values."""
+    return either(call(aten.index.Tensor, x, [_OWN]), call(aten.gather.default, x, 0, _INDEX))
+
+
+_LARGEST = call(
+    aten.scatter_reduce.two,
+    jagged.filled("lowest", float("-inf")),
+    0,
+    _INDEX,
+    tensor("values"),
+    "amax",
+    include_self=anything(),
+)
+_RAISED = named("raised", call(aten.exp.default, sub(tensor("values"), _given_back(_LARGEST))))
+_TOTAL = either(
+    call(aten.index_add.default, jagged.filled("zeros", 0), 0, _OWN, _RAISED),
+    call(aten.scatter_add.default, jagged.filled("zeros", 0), 0, _INDEX, _RAISED),
+)
+
+
 @register
 class JaggedSoftmax(Kernel):
     name = "jagged_softmax"
     schema = "(Tensor values, Tensor offsets) -> Tensor"
     tolerances = rows.TOLERANCES
+    breadth = 5
+    patterns: ClassVar[dict[str, Any]] = {
+        "exp(values - largest[sequence]) / total[sequence], by scatter_reduce and index_add": call(
+            aten.div.Tensor, _RAISED, _given_back(_TOTAL)
+        )
+    }
+
+    def arguments(self, found: Found) -> tuple[Any, ...] | str:
+        values, offsets = found["values"], jagged.offsets_of(found)
+        sequences, width = value_of(offsets).shape[0] - 1, value(values).shape[-1]
+        for beside in (value(found["lowest"]), value(found["zeros"])):
+            if beside.dim() != 2 or not (same_size(beside.shape[0], sequences) and same_size(beside.shape[1], width)):
+                return "the maxima and sums are not one row for each sequence"
+        if not same_size(value(found["own"]).shape[0], value(values).shape[0]):
+            return "there are more or fewer values than places in sequences"
+        return values, offsets
 
     def reference(self, values: Tensor, offsets: Tensor) -> Tensor:
         wide = values.to(torch.promote_types(values.dtype, torch.float32))

@@ -2,8 +2,7 @@
 
     out[b, l] = values[offsets[b] + l] for l < offsets[b + 1] - offsets[b], else padding       (l < max_length)
 
-What is longer than max_length is cut off. Copies, so that the result is exact. Called by name: no graph of aten
-operations says it in one way.
+What is longer than max_length is cut off. Copies, so that the result is exact.
 
 Source: the jagged tensors of Ivchenko et al., "TorchRec: a PyTorch Domain Library for Recommendation Systems", 2022
 (RecSys).
@@ -13,15 +12,29 @@ Not for: offsets that do not ascend.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
+from torch.fx import Node
 
-from kernels import rows
+from kernels import jagged, rows
 from kernels.inputs import meta, normal
 from kernels.inputs import offsets as offsets_of
-from kernels.spec import Configuration, Cost, Kernel, Launch, Sample, ceil_div, configuration, power_of_two, register
+from kernels.patterns import Found, add, anything, aten, call, either, named, number, shared, tensor, value
+from kernels.spec import (
+    Configuration,
+    Cost,
+    Kernel,
+    Launch,
+    Sample,
+    ceil_div,
+    configuration,
+    power_of_two,
+    register,
+    same_size,
+)
+from kernels.spellings import behind, column
 
 tl: Any = None  # triton.language: `jit` sets it
 
@@ -41,11 +54,49 @@ def _kernel(  # type: ignore[no-untyped-def]
     tl.store(out_ptr + (sample * length + step)[:, None] * width + column, values, mask=mask)
 
 
+_PLACE = named("place", add(jagged.starts(), jagged.counting("step")))
+_TAKEN = call(aten.index.Tensor, tensor("values"), [call(aten.clamp.default, _PLACE, None, anything("last"))])
+_THERE = behind(call(aten.lt.Tensor, _PLACE, jagged.ends()), 2)
+_ROW = either(shared(call(aten.unsqueeze.default, jagged.counting("step"), 0)), jagged.counting("step"))
+_MASK = shared(call(aten.lt.Tensor, _ROW, column(tensor("lengths"))))
+
+
+def _is_last(bound: Any, values: Node) -> bool:
+    return same_size(bound.meta["val"] if isinstance(bound, Node) else bound, value(values).shape[0] - 1)
+
+
 @register
 class JaggedToPadded(Kernel):
     name = "jagged_to_padded"
     schema = "(Tensor values, Tensor offsets, int max_length, float padding) -> Tensor"
     tolerances = rows.EXACT
+    breadth = 3
+    patterns: ClassVar[dict[str, Any]] = {
+        "aten._jagged_to_padded_dense_forward": call(
+            aten._jagged_to_padded_dense_forward.default,
+            tensor("values"),
+            [tensor("offsets")],
+            [number("length")],
+            number("padding"),
+        ),
+        "where(place < offsets[1:], values[place], padding), place = offsets[:-1] + arange": call(
+            aten.where.ScalarOther, _THERE, _TAKEN, number("padding")
+        ),
+        "zeros[arange < lengths] = values": call(
+            aten.index_put.default, jagged.filled("zeros", 0), [_MASK], tensor("values")
+        ),
+    }
+
+    def arguments(self, found: Found) -> tuple[Any, ...] | str:
+        values = found["values"]
+        if "last" in found.values and not _is_last(found["last"], values):
+            return "the places are not bounded by the number of values"
+        if "lengths" in found.values and value(values).shape[0] == 1:
+            return "one row is written to all places"
+        length = found["length"] if "length" in found.values else value(found["step"]).shape[0]
+        if not isinstance(length, int):
+            return "the padded length is not fixed"
+        return values, jagged.offsets_of(found), length, float(found.get("padding", 0.0))
 
     def reference(self, values: Tensor, offsets: Tensor, max_length: int, padding: float) -> Tensor:
         step = torch.arange(max_length, device=values.device)

@@ -23,8 +23,9 @@ from torch import Tensor
 from kernels import products
 from kernels.inputs import integers, meta, normal
 from kernels.ops.cross_entropy import REDUCTIONS, reduce_rows
-from kernels.patterns import Found, anything, aten, call, optional, tensor
+from kernels.patterns import Found, Made, anything, aten, call, either, tensor, value, value_of
 from kernels.spec import Configuration, Cost, Kernel, Launch, Sample, ceil_div, configuration, register, same_size
+from kernels.spellings import linear, weight_of
 
 tl: Any = None  # triton.language: `jit` sets it
 
@@ -67,6 +68,9 @@ def _kernel(  # type: ignore[no-untyped-def]
     tl.store(loss_ptr + row, loss, mask=row < n_rows)
 
 
+_LOGITS = linear(tensor("x"))
+
+
 @register
 class LinearCrossEntropy(Kernel):
     name = "linear_cross_entropy"
@@ -76,7 +80,7 @@ class LinearCrossEntropy(Kernel):
     patterns: ClassVar[dict[str, Any]] = {
         "cross_entropy(linear(x))": call(
             aten.cross_entropy_loss.default,
-            call(aten.linear.default, tensor("x"), tensor("weight"), bias=optional("bias")),
+            either(_LOGITS, call((aten.view.default, aten.reshape.default), _LOGITS, [-1, anything("classes")])),
             tensor("target"),
             weight=anything("class_weight"),
             reduction=anything("reduction"),
@@ -86,14 +90,19 @@ class LinearCrossEntropy(Kernel):
     }
 
     def arguments(self, found: Found) -> tuple[Any, ...] | str:
-        if found["bias"] is not None:
+        if found.get("bias") is not None:
             return "the linear layer has a bias"
         if found["class_weight"] is not None:
             return "the classes are weighted"
         if found["label_smoothing"] != 0:
             return "the labels are smoothed"
         kind = REDUCTIONS[found["reduction"]]
-        return found["x"], found["weight"], found["target"], found["ignore_index"], kind
+        x, weight = found["x"], weight_of(found)
+        if "classes" in found.values:
+            if found["classes"] != value_of(weight).shape[0]:
+                return "the logits are cut into other rows"
+            x = Made(aten.reshape.default, (x, [-1, value(x).shape[-1]]))
+        return x, weight, found["target"], found["ignore_index"], kind
 
     def reference(self, x: Tensor, weight: Tensor, target: Tensor, ignore_index: int, reduction: str) -> Tensor:
         logits = F.linear(x, weight)

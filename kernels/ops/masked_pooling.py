@@ -17,10 +17,12 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
+from torch.fx import Node
 
 from kernels import rows
 from kernels.inputs import coins, meta, normal
 from kernels.patterns import (
+    CASTS,
     Found,
     Pattern,
     add,
@@ -47,6 +49,7 @@ from kernels.spec import (
     register,
     same_size,
 )
+from kernels.spellings import einsum
 
 tl: Any = None  # triton.language: `jit` sets it
 
@@ -82,8 +85,7 @@ def _kernel(  # type: ignore[no-untyped-def]
     tl.store(out_ptr + row[:, None] * width + column, found.to(out_ptr.dtype.element_ty), mask=mask)
 
 
-def _mean(weights: Pattern, count: Pattern) -> Pattern:
-    total = call(aten.sum.dim_IntList, mul(tensor("x"), weights), anything("over_x"))
+def _mean(total: Pattern, count: Pattern) -> Pattern:
     guarded = either(
         call(aten.clamp.default, count, number("floor")),
         call(aten.clamp_min.default, count, number("floor")),
@@ -93,7 +95,25 @@ def _mean(weights: Pattern, count: Pattern) -> Pattern:
     return call(aten.div.Tensor, total, guarded)
 
 
+def _sum(weights: Pattern) -> Pattern:
+    return call(aten.sum.dim_IntList, mul(tensor("x"), weights), anything("over_x"))
+
+
+def _before_widening(mask: Node) -> Node:
+    """[batch, steps, 1] or [batch, steps] out of a mask that was expanded over the width and cast, in any order."""
+    widened = value(mask).dim() == 3 and not same_size(value(mask).shape[2], 1)
+    while widened and mask.target in (*CASTS, aten.expand.default, aten.expand_as.default):
+        source = mask.args[0]
+        if not isinstance(source, Node) or value(source).dim() != 3:
+            break
+        mask = source
+        if same_size(value(mask).shape[2], 1):
+            return mask
+    return mask
+
+
 _FLAT = shared(call(aten.unsqueeze.default, tensor("mask"), anything("new")))
+_COUNT = call(aten.sum.dim_IntList, tensor("mask"), anything("over_mask"), True)
 
 
 @register
@@ -104,24 +124,39 @@ class MaskedPooling(Kernel):
     breadth = 4
     patterns: ClassVar[dict[str, Any]] = {
         "sum(x * m, 1) / sum(m, 1), m = mask.unsqueeze(-1)": _mean(
-            tensor("mask"), call(aten.sum.dim_IntList, tensor("mask"), anything("over_mask"))
+            _sum(tensor("mask")), call(aten.sum.dim_IntList, tensor("mask"), anything("over_wide"))
         ),
-        "sum(x * mask.unsqueeze(-1), 1) / mask.sum(1, keepdim=True)": _mean(
-            _FLAT, call(aten.sum.dim_IntList, tensor("mask"), anything("over_mask"), True)
+        "sum(x * mask.unsqueeze(-1), 1) / mask.sum(1, keepdim=True)": _mean(_sum(_FLAT), _COUNT),
+        "einsum('bl,bld->bd', mask, x) / mask.sum(1, keepdim=True)": _mean(
+            einsum("bl,bld->bd", tensor("mask"), tensor("x")), _COUNT
+        ),
+        "bmm(mask.unsqueeze(1), x).squeeze(1) / mask.sum(1, keepdim=True)": _mean(
+            call(
+                aten.squeeze.dim,
+                call(
+                    (aten.bmm.default, aten.matmul.default),
+                    shared(call(aten.unsqueeze.default, tensor("mask"), 1)),
+                    tensor("x"),
+                ),
+                1,
+            ),
+            _COUNT,
         ),
     }
 
     def arguments(self, found: Found) -> tuple[Any, ...] | str:
-        x, mask = value(found["x"]), value(found["mask"])
-        if x.dim() != 3 or not is_dim(found["over_x"], 1, 3):
+        x = value(found["x"])
+        if x.dim() != 3 or not is_dim(found.get("over_x", 1), 1, 3):
             return "the sum is not over the steps (dimension 1) of [batch, steps, width]"
-        if not is_dim(found["over_mask"], 1, mask.dim()):
+        rank = 3 if "over_wide" in found.values else 2
+        if value(found["mask"]).dim() != rank or not is_dim(found.get("over_wide", found.get("over_mask")), 1, rank):
             return "the mask is summed over another dimension"
         if not is_dim(found.get("new", -1), 2, 3):
             return "the mask is not along the steps"
-        if mask.dtype not in (x.dtype, torch.bool):
-            return f"the mask has dtype {mask.dtype}, x {x.dtype}: their product is rounded elsewhere"
-        return found["x"], found["mask"], float(found.get("eps", 0.0)), found.get("floor")
+        if value(found["mask"]).dtype not in (x.dtype, torch.bool):
+            return f"the mask has dtype {value(found['mask']).dtype}, x {x.dtype}: their product is rounded elsewhere"
+        mask = _before_widening(found["mask"])
+        return found["x"], mask, float(found.get("eps", 0.0)), found.get("floor")
 
     def reference(self, x: Tensor, mask: Tensor, eps: float, floor: float | None) -> Tensor:
         wide = x.to(torch.promote_types(x.dtype, torch.float32))

@@ -103,7 +103,11 @@ class Modulate(Kernel):
     tolerances = rows.TOLERANCES
     breadth = 5
     patterns: ClassVar[dict[str, Any]] = {
-        "layer_norm(x) * (1 + scale) + shift": add(mul(_NORM, _SCALE), _along(tensor("shift")))
+        "layer_norm(x) * (1 + scale) + shift": either(
+            add(mul(_NORM, _SCALE), _along(tensor("shift"))),
+            call(aten.addcmul.default, _along(tensor("shift")), _NORM, _SCALE),
+            call(aten.addcmul.default, _along(tensor("shift")), _SCALE, _NORM),
+        )
     }
 
     def arguments(self, found: Found) -> tuple[Any, ...] | str:

@@ -2,7 +2,8 @@
 
     out[offsets[b] + l] = padded[b, l] for l < offsets[b + 1] - offsets[b], 0 where the padding was too short
 
-Copies, so that the result is exact. Called by name: no graph of aten operations says it in one way.
+Copies, so that the result is exact. `padded[mask]` is not recognised: its graph holds neither the offsets nor, before
+it runs, the number of values.
 
 Source: the jagged tensors of Ivchenko et al., "TorchRec: a PyTorch Domain Library for Recommendation Systems", 2022
 (RecSys).
@@ -12,7 +13,7 @@ Not for: offsets that do not ascend from 0 to `total`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -20,6 +21,7 @@ from torch import Tensor
 from kernels import rows
 from kernels.inputs import meta, normal
 from kernels.inputs import offsets as offsets_of
+from kernels.patterns import Found, aten, call, number, tensor
 from kernels.spec import Configuration, Cost, Kernel, Launch, Sample, ceil_div, configuration, power_of_two, register
 
 tl: Any = None  # triton.language: `jit` sets it
@@ -45,6 +47,14 @@ class PaddedToJagged(Kernel):
     name = "padded_to_jagged"
     schema = "(Tensor padded, Tensor offsets, int total) -> Tensor"
     tolerances = rows.EXACT
+    patterns: ClassVar[dict[str, Any]] = {
+        "aten._padded_dense_to_jagged_forward": call(
+            aten._padded_dense_to_jagged_forward.default, tensor("padded"), [tensor("offsets")], number("total")
+        )
+    }
+
+    def arguments(self, found: Found) -> tuple[Any, ...] | str:
+        return found["padded"], found["offsets"], found["total"]
 
     def reference(self, padded: Tensor, offsets: Tensor, total: int) -> Tensor:
         place = torch.arange(total, device=padded.device)

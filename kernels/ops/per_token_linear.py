@@ -20,8 +20,9 @@ from torch import Tensor
 
 from kernels import products, rows
 from kernels.inputs import meta, normal
-from kernels.patterns import Found, Pattern, add, aten, call, either, tensor
+from kernels.patterns import Found, Pattern, add, aten, call, either, flat, shared, tensor
 from kernels.spec import Configuration, Cost, Kernel, Launch, Sample, ceil_div, register, same_size
+from kernels.spellings import einsum, swapped
 
 tl: Any = None  # triton.language: `jit` sets it
 
@@ -65,12 +66,16 @@ def _kernel(  # type: ignore[no-untyped-def]
 
 
 _PRODUCT = either(
-    *[
-        call(aten.einsum.default, equation, [tensor("x"), tensor("weight")])
-        for equation in ("btd,tdh->bth", "bth,thd->btd", "bti,tio->bto", "bnd,ndh->bnh", "bgi,gio->bgo")
-    ]
+    einsum("btd,tdh->bth", tensor("x"), tensor("weight")),
+    swapped(call(aten.bmm.default, swapped(tensor("x"), 0, 1, 3), tensor("weight")), 0, 1, 3),
+    call(
+        aten.squeeze.dim,
+        call(aten.matmul.default, shared(call(aten.unsqueeze.default, tensor("x"), 2)), tensor("weight")),
+        2,
+    ),
 )
-_WITH_BIAS: Pattern = either(add(_PRODUCT, tensor("bias")), _PRODUCT)
+_BIAS: Pattern = either(shared(call(aten.unsqueeze.default, tensor("bias"), 0)), tensor("bias"))
+_WITH_BIAS: Pattern = either(add(_PRODUCT, _BIAS), _PRODUCT)
 
 
 @register
@@ -81,12 +86,13 @@ class PerTokenLinear(Kernel):
     breadth = 3
     patterns: ClassVar[dict[str, Any]] = {
         "gelu(einsum('btd,tdh->bth', x, weight) + bias)": call(aten.gelu.default, _WITH_BIAS),
-        "einsum('btd,tdh->bth', x, weight) + bias": add(_PRODUCT, tensor("bias")),
+        "einsum('btd,tdh->bth', x, weight) + bias, or as a bmm or a matmul": add(_PRODUCT, _BIAS),
     }
 
     def arguments(self, found: Found) -> tuple[Any, ...] | str:
         activated = any(node.target is aten.gelu.default for node in found.inside)
-        return found["x"], found["weight"], found.get("bias"), "gelu" if activated else "none"
+        bias = found.get("bias")
+        return found["x"], found["weight"], None if bias is None else flat(bias, 2), "gelu" if activated else "none"
 
     def reference(self, x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Tensor:
         found = torch.einsum("btd,tdh->bth", x, weight)

@@ -22,7 +22,7 @@ from torch.fx import Node
 
 from kernels import norms, patterns, rows
 from kernels.inputs import meta
-from kernels.patterns import anything, aten, call, either, named, number, optional, tensor
+from kernels.patterns import anything, aten, call, either, named, number, tensor
 from kernels.spec import Configuration, Cost, Kernel, Launch, Match, Mismatch, Sample, Tolerance, register
 
 tl: Any = None  # triton.language: `jit` sets it
@@ -74,16 +74,19 @@ def _kernel(  # type: ignore[no-untyped-def]
         tl.store(out_ptr + at_row * width + here, steps.to(tl.int8), mask=mask)
 
 
-_NORMED = named(
-    "normed",
-    call(aten.rms_norm.default, tensor("x"), anything("shape"), weight=optional("weight"), eps=anything("eps")),
-)
+_NORMED = tensor("normed")
 _LARGEST = call(aten.amax.default, call(aten.abs.default, _NORMED), anything("over"), True)
+
+
+def _at_least(x: Any, name: str) -> Any:
+    return call((aten.clamp.default, aten.clamp_min.default), x, number(name))
+
+
 _SCALE = named(
     "scale",
     either(
-        call(aten.clamp.default, call(aten.div.Tensor, _LARGEST, 127), number("floor")),
-        call(aten.clamp_min.default, call(aten.div.Tensor, _LARGEST, 127), number("floor")),
+        _at_least(call(aten.div.Tensor, _LARGEST, 127), "floor"),
+        call(aten.div.Tensor, _at_least(_LARGEST, "floor_of_largest"), 127),
     ),
 )
 _STEPS = call(aten.round.default, call(aten.div.Tensor, _NORMED, _SCALE))
@@ -99,7 +102,10 @@ class RmsNormInt8(Kernel):
     integer_tolerance = 1
     differentiable = False
     breadth = 6
-    spellings = ("rms_norm, clamp(amax(abs) / 127), round(normed / scale).clamp(-127, 127).to(int8)",)
+    spellings = (
+        "an RMSNorm in any spelling, clamp(amax(abs) / 127), round(normed / scale).clamp(-127, 127).to(int8)",
+        "the same with clamp(amax(abs)) / 127",
+    )
 
     def match(self, anchor: Node) -> Match | Mismatch | None:
         """The anchor is the conversion to int8."""
@@ -110,16 +116,15 @@ class RmsNormInt8(Kernel):
             return None
         if (found.get("low"), found.get("high")) not in ((-127, 127), (-128, 127), (None, None)):
             return Mismatch("the integers are not clamped to int8", anchor)
-        rank = patterns.value(found["x"]).dim()
-        if len(found["shape"]) != 1 or not patterns.last(found["over"], rank):
-            return Mismatch("the norm or the scale is not over the last dimension alone", anchor)
-        eps = found["eps"]
-        if eps is None:
-            eps = torch.finfo(patterns.value(found["x"]).dtype).eps
-        inside = tuple(dict.fromkeys(found.inside))
-        return self.complete(
-            (found["x"], found["weight"], float(eps), float(found["floor"])), (anchor, found["scale"]), inside
-        )
+        norm = norms.rms_norm_that_gives(found["normed"])
+        if norm is None:
+            return None
+        if not patterns.last(found["over"], patterns.value(norm.source).dim()):
+            return Mismatch("the scale is not over the last dimension alone", anchor)
+        floor = float(found.get("floor", found.get("floor_of_largest", 0) / 127))
+        inside = tuple(dict.fromkeys((*found.inside, norm.normed, *norm.inside)))
+        args = (norm.source, *norm.parameters, norm.eps, floor)
+        return self.complete(args, (anchor, found["scale"]), inside)
 
     def reference(self, x: Tensor, weight: Tensor | None, eps: float, floor: float) -> tuple[Tensor, Tensor]:
         wide = x.to(torch.promote_types(x.dtype, torch.float32))

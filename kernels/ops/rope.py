@@ -10,20 +10,24 @@ Not for: pairs of neighbours (GPT-J's form), a rotation of a part of the head, o
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
+from torch.fx import Node
 
-from kernels import rows
+from kernels import patterns, rows
 from kernels.inputs import meta, normal
-from kernels.patterns import Found, add, anything, aten, call, is_dim, mul, tensor, value
+from kernels.patterns import Found, Made, add, anything, arguments, aten, call, is_dim, mul, sub, tensor, value
 from kernels.spec import (
     Configuration,
     Cost,
     Kernel,
     Launch,
+    Match,
+    Mismatch,
     Sample,
     ceil_div,
     configuration,
@@ -72,9 +76,32 @@ def _kernel(  # type: ignore[no-untyped-def]
     tl.store(out_ptr + at + half, (b * cos_b + a * sin_b).to(out_ptr.dtype.element_ty), mask=mask)
 
 
-_A = call(aten.slice.Tensor, tensor("x"), anything("dim_a"), anything("start_a"), anything("end_a"))
-_B = call(aten.slice.Tensor, tensor("x"), anything("dim_b"), anything("start_b"), anything("end_b"))
+_A, _B, _X, _COS, _SIN = (tensor(name) for name in ("a", "b", "x", "cos", "sin"))
 _ROTATED = call(aten.cat.default, [call(aten.neg.default, _B), _A], anything("joined"))
+
+
+def _part(node: Node) -> tuple[Node, int, int] | None:
+    """(x, begin, end) when the node is a part of x along its last dimension."""
+    if node.target is aten.slice.Tensor:
+        given = arguments(node)
+        x, begin, end = given["self"], given["start"] or 0, given["end"]
+        size = value(x).shape[-1]
+        if not isinstance(size, int) or not isinstance(begin, int) or given["step"] != 1:
+            return None
+        end = size if end is None or not isinstance(end, int) else min(end, size)
+        found = (x, begin % size if begin < 0 else begin, end % size if end < 0 else end)
+        return found if is_dim(given["dim"], -1, value(x).dim()) else None
+    if node.target is not operator.getitem or not isinstance(node.args[0], Node):
+        return None
+    split, index = node.args[0], node.args[1]
+    if split.target not in (aten.chunk.default, aten.split.Tensor, aten.tensor_split.sections):
+        return None
+    given = arguments(split)
+    width, size = value(node).shape[-1], value(given["self"]).shape[-1]
+    halved = isinstance(size, int) and isinstance(width, int) and 2 * width == size
+    if not halved or not is_dim(given["dim"], -1, value(node).dim()):
+        return None
+    return given["self"], index * width, (index + 1) * width
 
 
 @register
@@ -84,23 +111,42 @@ class Rope(Kernel):
     tolerances = rows.TOLERANCES
     breadth = 4
     patterns: ClassVar[dict[str, Any]] = {
-        "x * cos + cat(-x[half:], x[:half]) * sin": add(mul(tensor("x"), tensor("cos")), mul(_ROTATED, tensor("sin")))
+        "x * cos + cat(-x[half:], x[:half]) * sin": add(mul(_X, _COS), mul(_ROTATED, _SIN)),
+        "cat(a * cos - b * sin, b * cos + a * sin), a and b the halves of x": call(
+            aten.cat.default,
+            [sub(mul(_A, _COS), mul(_B, _SIN)), add(mul(_B, _COS), mul(_A, _SIN))],
+            anything("joined"),
+        ),
     }
 
-    def arguments(self, found: Found) -> tuple[Any, ...] | str:
-        x = value(found["x"])
-        rank, size = x.dim(), x.shape[-1]
-        if not all(is_dim(found[name], -1, rank) for name in ("dim_a", "dim_b", "joined")):
-            return "the rotation is not along the last dimension"
+    def match(self, anchor: Node) -> Match | Mismatch | None:
+        """The two halves are views: they stay where something else needs them, and are no part of the match."""
+        missed: Mismatch | None = None
+        for found in (found for pattern in self.patterns.values() for found in patterns.every(pattern, anchor)):
+            a, b = _part(found["a"]), _part(found["b"])
+            if a is None or b is None or a[0] is not b[0] or found.get("x", a[0]) is not a[0]:
+                continue
+            one = self._of_halves(anchor, found, a, b)
+            if isinstance(one, Match):
+                return one
+            missed = missed or one
+        return missed
+
+    def _of_halves(
+        self, anchor: Node, found: Found, a: tuple[Node, int, int], b: tuple[Node, int, int]
+    ) -> Match | Mismatch:
+        x = a[0]
+        size = value(x).shape[-1]
         if not isinstance(size, int) or size % 2:
-            return "the last dimension cannot be halved"
-        half = size // 2
-        whole_b = isinstance(found["end_b"], int) and found["end_b"] >= size
-        if found["start_a"] not in (0, None) or found["end_a"] not in (half, half - size) or not whole_b:
-            return "the two parts are not the two halves"
-        if found["start_b"] not in (half, half - size):
-            return "the two parts are not the two halves"
-        return found["x"], found["cos"], found["sin"]
+            return Mismatch("the last dimension cannot be halved", anchor)
+        if a[1:] != (0, size // 2) or b[1:] != (size // 2, size):
+            return Mismatch("the two parts are not the two halves", anchor)
+        if not is_dim(found["joined"], -1, value(x).dim()):
+            return Mismatch("the rotation is not along the last dimension", anchor)
+        angles = [found["cos"], found["sin"]]
+        if "x" not in found.values:
+            angles = [Made(aten.cat.default, ([angle, angle], -1)) for angle in angles]
+        return self.complete((x, *angles), (anchor,), found.inside)
 
     def reference(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         wide = x.to(torch.promote_types(x.dtype, torch.float32))

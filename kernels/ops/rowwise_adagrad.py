@@ -5,7 +5,8 @@
     table[r] = table[r] - lr * g / (sqrt(state[r]) + eps)
 
 Gradients of a row that was looked up several times are added up first, in the order in which they were looked up, so
-that two runs give the same bits. Computed in float32 (float64 for float64 inputs); the state is float32.
+that two runs give the same bits. Computed in float32 (float64 for float64 inputs); the state is float32. Called by
+name: it is a step of an optimizer, which no exported forward pass holds.
 
 Sources: Duchi, Hazan and Singer, "Adaptive Subgradient Methods", 2011 (JMLR 12); row-wise, and fused with the lookup's
 backward pass, as in Mudigere et al., "Software-Hardware Co-design for Fast and Scalable Training of DLRMs", 2022

@@ -22,7 +22,7 @@ from torch.fx import Node
 
 from kernels import patterns, rows
 from kernels.inputs import meta
-from kernels.patterns import anything, aten, call, softmax, tensor
+from kernels.patterns import anything, aten, call, tensor
 from kernels.spec import (
     Configuration,
     Cost,
@@ -36,6 +36,7 @@ from kernels.spec import (
     power_of_two,
     register,
 )
+from kernels.spellings import softmax
 
 tl: Any = None  # triton.language: `jit` sets it
 

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from kernels import rows
 from kernels.inputs import coins, meta, normal
-from kernels.patterns import Found, anything, aten, call, optional, tensor
+from kernels.patterns import Found, Pattern, add, anything, aten, call, either, mul, optional, sub, tensor
 from kernels.spec import (
     Configuration,
     Cost,
@@ -79,6 +79,18 @@ def _total(part_ptr, out_ptr, parts, divisor, BLOCK: tl.constexpr):  # type: ign
     tl.store(out_ptr, (tl.sum(total, axis=0) / divisor).to(out_ptr.dtype.element_ty))
 
 
+def _added_up(losses: Pattern) -> Pattern:
+    return call((aten.mean.default, aten.sum.default), losses)
+
+
+_POSITIVE = either(
+    call((aten.clamp.default, aten.clamp_min.default), tensor("logits"), 0), call(aten.relu.default, tensor("logits"))
+)
+_REST = call(
+    aten.log1p.default, call(aten.exp.default, call(aten.neg.default, call(aten.abs.default, tensor("logits"))))
+)
+
+
 @register
 class WeightedBce(Kernel):
     name = "weighted_bce"
@@ -97,12 +109,24 @@ class WeightedBce(Kernel):
             weight=optional("weight"),
             pos_weight=optional("pos_weight"),
             reduction=anything("reduction"),
-        )
+        ),
+        "mean or sum of softplus(x) - x * y": _added_up(
+            sub(call(aten.softplus.default, tensor("logits")), mul(tensor("logits"), tensor("targets")))
+        ),
+        "mean or sum of max(x, 0) - x * y + log(1 + exp(-abs(x)))": _added_up(
+            either(
+                add(sub(_POSITIVE, mul(tensor("logits"), tensor("targets"))), _REST),
+                sub(add(_POSITIVE, _REST), mul(tensor("logits"), tensor("targets"))),
+            )
+        ),
     }
 
     def arguments(self, found: Found) -> tuple[Any, ...] | str:
-        kind = REDUCTIONS[found["reduction"]]
-        return found["logits"], found["targets"], found["weight"], found["pos_weight"], kind
+        if "reduction" in found.values:
+            kind = REDUCTIONS[found["reduction"]]
+        else:
+            kind = "sum" if any(node.target is aten.sum.default for node in found.inside) else "mean"
+        return found["logits"], found["targets"], found.get("weight"), found.get("pos_weight"), kind
 
     def reference(
         self, logits: Tensor, targets: Tensor, weight: Tensor | None, pos_weight: Tensor | None, reduction: str

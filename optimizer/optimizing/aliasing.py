@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import torch
 from torch import fx
 
@@ -29,6 +31,8 @@ def written_inputs(node: fx.Node) -> list[fx.Node]:
     """The nodes whose memory this operation writes."""
     if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
         return []
+    if node.target is torch.ops.aten.detach_.default:  # it cuts off gradients and writes nothing
+        return []
     found: list[fx.Node] = []
     for index, argument in enumerate(node.target._schema.arguments):
         if argument.alias_info is None or not argument.alias_info.is_write:
@@ -42,12 +46,23 @@ def shares_memory(node: fx.Node) -> list[fx.Node]:
     """The inputs that this node's value may be a view of."""
     if node.op != "call_function":
         return []
+    if node.target is operator.getitem and _is_fresh_result(node):
+        return []
     if not isinstance(node.target, torch._ops.OpOverload):
-        return list(node.all_input_nodes)  # getitem, higher-order operations: assume the worst
+        return list(node.all_input_nodes)  # higher-order operations: assume the worst
     schema = node.target._schema
     if node.target in _MAYBE_ALIAS or any(r.alias_info is not None for r in schema.returns):
         return list(node.all_input_nodes)
     return []
+
+
+def _is_fresh_result(taken: fx.Node) -> bool:
+    """One of several results that are new memory, as `topk` gives, and that is taken once."""
+    source = taken.args[0]
+    if not isinstance(source, fx.Node) or not isinstance(source.target, torch._ops.OpOverload):
+        return False
+    twins = [user for user in source.users if user.target is operator.getitem and user.args == taken.args]
+    return len(twins) == 1 and not shares_memory(source)
 
 
 def tainted(graph: fx.Graph) -> set[fx.Node]:

@@ -26,6 +26,6 @@ def test_the_verb_prints_one_document_and_every_kernel() -> None:
 
 def test_the_list_says_what_is_called_by_name() -> None:
     text = lines(library())
-    assert text[text.index(next(t for t in text if t.startswith("jagged_softmax: "))) + 1] == (
+    assert text[text.index(next(t for t in text if t.startswith("jagged_attention: "))) + 1] == (
         "  matches: nothing, it is called by name"
     )

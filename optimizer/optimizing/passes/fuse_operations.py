@@ -14,6 +14,7 @@ from pydantic import Field
 from torch import fx
 
 from kernels import KERNELS
+from kernels.patterns import Made, nodes_in
 from kernels.spec import Kernel, Match, Mismatch, as_tuple
 from optimizer.optimizing.any_pass import PassOptions
 from optimizer.optimizing.base import Pass, Report, register_pass
@@ -53,33 +54,48 @@ class FuseOperations(Pass):
 def _obstacle(graph: Graph, match: Match) -> Mismatch | None:
     outputs = [node for node in match.outputs if node is not None]
     gone = {*match.inside, *outputs}
-    for node in gone:
+    for node in (*gone, *nodes_in(match.args)):
         if node in graph.tainted:
             return Mismatch("a value in it shares memory with an in-place write", node)
     for node in match.inside:
-        outsider = next((user for user in node.users if user not in gone), None)
+        outsider = next((user for user in node.users if not _goes_too(user, gone)), None)
         if outsider is not None:
             return Mismatch(f"{node.name} is needed by {outsider.name} as well", node)
-    position = {node: index for index, node in enumerate(graph.nodes)}
-    first = min(outputs, key=lambda node: position[node])
-    late = next((a for a in match.args if isinstance(a, fx.Node) and position[a] > position[first]), None)
-    if late is not None:
-        return Mismatch(f"{late.name} is computed only after {first.name}", late)
+    first = min(outputs)
+    for late in [node for node in nodes_in(match.args) if first < node]:
+        if not graph.hoist(late, first, never=gone):
+            return Mismatch(f"{late.name} is computed only after {first.name}", late)
     return None
+
+
+def _goes_too(node: fx.Node, gone: set[fx.Node], depth: int = 3) -> bool:
+    """Whether nothing is left that uses the node: a view in between, which may stay, goes when its users do."""
+    if node in gone:
+        return True
+    view = node.op == "call_function" and bool(node.users) and depth > 0
+    return view and all(_goes_too(user, gone, depth - 1) for user in node.users)
 
 
 def _fuse(graph: Graph, kernel: Kernel, match: Match, report: Report) -> None:
     outputs = [(index, node) for index, node in enumerate(match.outputs) if node is not None]
-    position = {node: index for index, node in enumerate(graph.nodes)}
-    first = min((node for _, node in outputs), key=lambda node: position[node])
-    last = max((node for _, node in outputs), key=lambda node: position[node])
-    given = ", ".join(str(a) for a in match.args if isinstance(a, fx.Node))
+    first, last = min(node for _, node in outputs), max(node for _, node in outputs)
+    given = ", ".join(dict.fromkeys(node.name for a in match.args for node in nodes_in(a)))
     gone = {*match.inside, *(node for _, node in outputs)}
     others = [user for _, node in outputs for user in node.users if user not in gone]
     shared = f", its {len(match.outputs)} results go on to {len(others)}" if len(match.outputs) > 1 else ""
     report.applied(last, f"{kernel.name} of {given}{shared}")
-    fused = graph.call(kernel.op, *match.args, before=first, like=last)
+    args = [_put(graph, argument, first, last) for argument in match.args]
+    fused = graph.call(kernel.op, *args, before=first, like=last)
     several = len(as_tuple(fused.meta["val"])) > 1
     for index, node in outputs:
         graph.replace(node, graph.item(fused, index, before=first, like=node) if several else fused)
     graph.module.graph.eliminate_dead_code()
+
+
+def _put(graph: Graph, argument: Any, before: fx.Node, like: fx.Node) -> Any:
+    """The argument, once what the graph does not hold yet is put in front."""
+    if isinstance(argument, (list, tuple)):
+        return [_put(graph, one, before, like) for one in argument]
+    if not isinstance(argument, Made):
+        return argument
+    return graph.call(argument.target, *_put(graph, argument.args, before, like), before=before, like=like)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import pytest
 import torch
 
@@ -90,6 +92,19 @@ def test_the_identity_changes_with_what_the_compiler_sees_and_with_nothing_else(
     assert identity(4096) == identity(1024)  # both are 32-bit numbers that 16 divides
     assert identity(4096) != identity(4095)
     assert identity(4096) != identity(4096, warps=8)
+
+
+def test_the_identity_is_the_same_on_another_line_and_another_with_other_text(tmp_path):
+    def identity(name: str, above: str, value: str) -> str:
+        text = f"import triton\nimport triton.language as tl\n{above}\n@triton.jit\ndef fill(x_ptr):\n"
+        (tmp_path / f"{name}.py").write_text(f"{text}    tl.store(x_ptr, {value})\n")
+        spec = importlib.util.spec_from_file_location(name, tmp_path / f"{name}.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return compiler.identity(compiler.source_of(module.fill, (meta(8),), {}, 4, 2))
+
+    assert identity("here", "", "1.0") == identity("lower", "import math\nimport os\n", "1.0")
+    assert identity("one", "", "1.0") != identity("two", "", "2.0")
 
 
 def test_it_says_what_is_missing_and_how_to_mend_it(monkeypatch):

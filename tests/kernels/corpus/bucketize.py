@@ -13,10 +13,15 @@ CORPUS = Corpus(
     spellings={
         "left": lambda x, b: torch.bucketize(x, b),
         "right": lambda x, b: torch.bucketize(x, b, right=True),
+        "searchsorted": lambda x, b: torch.searchsorted(b, x),
+        "searchsorted, side by name": lambda x, b: torch.searchsorted(b, x, side="right"),
     },
-    refused={"not one float dtype": lambda x, b: torch.bucketize(x.double(), b)},
+    refused={
+        "not one float dtype": lambda x, b: torch.bucketize(x.double(), b),
+        "boundaries of its own": lambda x, b: torch.searchsorted(b.expand(x.shape[0], 3).contiguous(), x),
+    },
     passed_over={
         "int32": lambda x, b: torch.bucketize(x, b, out_int32=True),
-        "searchsorted of a row": lambda x, b: torch.searchsorted(b, x),
+        "searchsorted, int32": lambda x, b: torch.searchsorted(b, x, out_int32=True),
     },
 )

@@ -20,8 +20,12 @@ CORPUS = Corpus(
         "sum": lambda x, t, w: F.cross_entropy(x, t, reduction="sum"),
         "none": lambda x, t, w: F.cross_entropy(x, t, reduction="none"),
         "another ignored class": lambda x, t, w: F.cross_entropy(x, t, ignore_index=3, reduction="sum"),
+        "nll_loss": lambda x, t, w: F.nll_loss(F.log_softmax(x, -1), t, ignore_index=2),
+        "gathered": lambda x, t, w: -F.log_softmax(x, 1).gather(1, t[:, None]).sum(),
     },
     refused={
+        "not over the classes": lambda x, t, w: F.nll_loss(F.log_softmax(x, 0), t),
+        "are weighted": lambda x, t, w: F.nll_loss(F.log_softmax(x, -1), t, w),
         "weighted": lambda x, t, w: F.cross_entropy(x, t, weight=w),
         "smoothed": lambda x, t, w: F.cross_entropy(x, t, label_smoothing=0.1),
         "not class numbers": lambda x, t, w: F.cross_entropy(x, torch.softmax(x.sin(), -1)),

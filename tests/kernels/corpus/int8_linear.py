@@ -20,8 +20,11 @@ CORPUS = Corpus(
         "scale in a column": lambda x, w, s, b: F.linear(x, w.to(x.dtype) * s.unsqueeze(1), b),
         "scale first": lambda x, w, s, b: F.linear(x, s[:, None] * w.to(x.dtype)),
         "scale reshaped before": lambda x, w, s, b: F.linear(x, w.to(x.dtype) * s.view(6, 1), b),
+        "scaled behind": lambda x, w, s, b: F.linear(x, w.to(x.dtype)) * s + b,
+        "a transposed weight": lambda x, w, s, b: (x @ w.to(x.dtype).t()) * s,
     },
     refused={
+        "the bias is scaled too": lambda x, w, s, b: F.linear(x, w.to(x.dtype), b) * s,
         "not int8": lambda x, w, s, b: F.linear(x, w.int().to(x.dtype) * s.unsqueeze(1), b),
         "one per input": lambda x, w, s, b: F.linear(x, w.to(x.dtype) * torch.cat((s, s[:2]))),
     },

@@ -25,6 +25,10 @@ CORPUS = Corpus(
         "clamp_min": lambda x, m: (lambda w: (x * w).sum(dim=1) / torch.clamp_min(w.sum(dim=1), 1e-6))(
             m.to(x.dtype).unsqueeze(-1)
         ),
+        "an expanded mask": lambda x, m: (lambda w: (x * w).sum(1) / w.sum(1).clamp(min=1e-9))(
+            m.unsqueeze(-1).expand(x.size()).to(x.dtype)
+        ),
+        "einsum": lambda x, m: (lambda f: torch.einsum("bl,bld->bd", f, x) / f.sum(1, keepdim=True))(m.to(x.dtype)),
     },
     refused={
         "sum is not over the steps": lambda x, m: (lambda w: (x * w).sum(2) / w.sum(2).clamp(min=1))(

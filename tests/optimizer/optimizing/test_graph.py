@@ -66,6 +66,40 @@ def test_an_in_place_operation_on_a_fresh_tensor_becomes_functional():
     assert not graph.tainted
 
 
+class TakesResults(nn.Module):
+    def __init__(self, of):
+        super().__init__()
+        self.of = of
+
+    def forward(self, x):
+        first, second = self.of(x)
+        first /= 2.0
+        return first, second, x * 3
+
+
+def test_one_of_several_new_results_is_a_fresh_tensor():
+    graph = Graph.from_exported(export(TakesResults(lambda x: torch.topk(x, 2)), torch.randn(3, 4)))
+    assert not graph.tainted
+    assert [n.target for n in graph.operations(aten.div)] == [aten.div.Tensor]
+
+
+def test_one_of_several_views_is_none():
+    graph = Graph.from_exported(export(TakesResults(lambda x: x.chunk(2)), torch.randn(4, 4)))
+    assert not graph.operations(aten.chunk, aten.mul), "x is written through its view"
+
+
+def test_a_tensor_whose_gradient_is_cut_off_is_not_written():
+    class Copied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("starts", torch.tensor([0, 3]))
+
+        def forward(self, x):
+            return x + self.starts.to(torch.int64, copy=True).detach_()
+
+    assert not Graph.from_exported(export(Copied(), torch.ones(4, 2, dtype=torch.int64))).tainted
+
+
 def test_what_is_written_in_place_otherwise_is_out_of_bounds_for_matchers():
     class Written(nn.Module):
         def __init__(self):
