@@ -18,6 +18,7 @@ from optimizer.coordinator.context import RunContext
 from optimizer.coordinator.rewriting import match_passes
 from optimizer.coordinator.workshop import Workshop
 from optimizer.errors import FuseworksError
+from optimizer.optimizing.pass_targets import matched_only
 from optimizer.predicting.document import Difference, Lowering, Prediction
 from optimizer.predicting.formula import formula
 from optimizer.spec import PassStep
@@ -58,7 +59,9 @@ def device_for(target: str) -> Device:
 
 def predict(context: RunContext, captured: Captured, shop: Workshop, answer: Answer, device: Device) -> Prediction:
     """Raises FuseworksError."""
-    applied = tuple(PassStep(pass_=r.pass_, options=r.options) for r in answer.rewrites if r.applied)
+    unused = matched_only(context.target)
+    rewrites = [r for r in answer.rewrites if r.applied and r.pass_ not in unused]
+    applied = tuple(PassStep(pass_=r.pass_, options=r.options) for r in rewrites)
     models = {"before": captured.model}
     if applied:
         models["after"] = shop.rewrite(applied).model

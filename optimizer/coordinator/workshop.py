@@ -17,7 +17,7 @@ from optimizer.coordinator import build_keys
 from optimizer.coordinator.capture import Captured
 from optimizer.coordinator.context import BUILD_TIMEOUT_S, LOAD_TIMEOUT_S, RunContext
 from optimizer.errors import FuseworksError
-from optimizer.optimizing.planner import KERNELS
+from optimizer.optimizing.pass_targets import matched_only
 from optimizer.result import Candidate, Rewrite
 from optimizer.sandbox import Child, Reply
 from optimizer.spec import (
@@ -139,7 +139,7 @@ class Workshop:
 
     def _matched_only(self) -> list[str]:
         """Of all passes, those whose rewrites nothing is built from on this target, but that tell what they find."""
-        return sorted(KERNELS) if self.context.target == "cpu" and self.captured.format == "pt2" else []
+        return sorted(matched_only(self.context.target)) if self.captured.format == "pt2" else []
 
     def _rewrite(self, passes: tuple[PassStep, ...] | None, timeout_s: float) -> Rewritten:
         folder = self.context.folder("rewritten")

@@ -76,6 +76,8 @@ class Graph:
             # dtype and device are fixed by the trace; under another precision the assertion would be false
             if guards or node.target is aten._assert_tensor_metadata.default:
                 module.graph.erase_node(node)
+            elif node.target is aten._assert_scalar.default:  # of sizes that the data decides; it gives nothing
+                node.meta.setdefault("val", None)
         functionalise(module.graph)
         graph = cls(exported, module)
         graph.sweep()

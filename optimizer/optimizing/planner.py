@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from optimizer.optimizing import cuda_graphs
+from optimizer.optimizing.pass_targets import matched_only
 from optimizer.result import Candidate, Rewrite
 from optimizer.spec import (
     PRECISIONS,
@@ -51,8 +52,6 @@ MAX_STATIC_SIZES = 4  # each is compiled again whenever a process loads the mode
 TIDYING = frozenset(
     {"remove_noops", "eliminate_common_subexpressions", "hoist_constants", "constant_folding", "dead_code"}
 )
-# For a processor its operations are lowered to plain torch again: nothing is gained that would be worth a build.
-KERNELS = frozenset({"fuse_operations"})
 # What a rewritten graph is worth trying on first: where fused code is generated from it.
 REWRITTEN_ORDER = ("aot_inductor", "openvino", "onnxruntime", "eager", "inductor")
 # An engine that loses this much by itself is not saved by rewrites that the others get as well.
@@ -264,7 +263,7 @@ class Planner:
         return tuple(
             PassStep(pass_=r.pass_, options=r.options)
             for r in self.rewrites
-            if r.applied and r.pass_ not in self.blamed and not (self.facts.target == "cpu" and r.pass_ in KERNELS)
+            if r.applied and r.pass_ not in self.blamed | matched_only(self.facts.target)
         )
 
     def _usable(self, order: Sequence[str], peer: bool = False, precision: Precision = "float32") -> list[str]:

@@ -23,6 +23,7 @@ WRITTEN = {
     "merge_embedding_tables": "A lookup for each of several embedding tables of one width",
     "merge_parallel_linears": "Several linear layers side by side on the same input",
     "skip_masked_scores": "Pointwise attention that computes scores which its constant mask always hides",
+    "skip_padded_rows": "Layers that also run over the padding of sequences, whose results a mask overwrites",
     "split_batched_linears": "A batched product with constant weights, one for each lane",
     "split_target_attention": "A linear layer over the joined [q, k, q-k, q*k] of target attention",
 }
