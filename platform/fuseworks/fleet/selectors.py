@@ -148,8 +148,8 @@ def fleet(*, actor: Actor, now: datetime | None = None, manifests: bool = True) 
     `manifests` these (some hundred kilobytes each) are not read."""
     now = now or timezone.now()
     since = now - STOPPED_SHOWN
-    seen = Worker.objects.filter(last_seen_at__gte=since).order_by("target", "name")
-    rows = list(seen if manifests else seen.defer("manifest"))
+    known = Worker.objects.filter(last_seen_at__gte=since).order_by("target", "name")
+    rows = list(known if manifests else known.defer("manifest"))
     alive = set(workers_alive(now=now).values_list("pk", flat=True))
     claimed: dict[uuid.UUID | None, uuid.UUID] = dict(
         Attempt.objects.filter(state=AttemptState.CLAIMED, worker__in=rows).values_list("worker_id", "run_id")
