@@ -216,17 +216,29 @@ class RuntimeSettings(Strict):
 
 
 class LayerShape(Strict):
-    """Linear layers with weights of one shape: a layer's place among its like, which rewrites elsewhere do not move."""
+    """Layers of one operation and shape: a layer's place among its like, which rewrites elsewhere do not move."""
 
-    inputs: int = Field(ge=1)
-    outputs: int = Field(ge=1)
+    op: str = Field(
+        default="linear",
+        max_length=80,
+        description="linear, however it is written: layers with constant weights; else the aten operation, such as "
+        "matmul or conv2d",
+    )
+    inputs: int | None = Field(
+        default=None,
+        ge=1,
+        description="what a linear layer takes; of others, what each product sums over or a table's rows",
+    )
+    outputs: int | None = Field(default=None, ge=1, description="null: it varies from call to call")
     nth: list[Annotated[int, Field(ge=0)]] = Field(
         default_factory=list, description="which of them, in the order of the graph, from 0; empty: all"
     )
 
     def __str__(self) -> str:
-        """`512 to 64 (0, 2)`."""
-        return f"{self.inputs} to {self.outputs}" + (f" ({', '.join(map(str, self.nth))})" if self.nth else "")
+        """`512 to 64 (0, 2)`, `matmul 64 to any`."""
+        sizes = " to ".join("any" if size is None else str(size) for size in (self.inputs, self.outputs))
+        words = sizes if self.op == "linear" else f"{self.op} {sizes}"
+        return words + (f" ({', '.join(map(str, self.nth))})" if self.nth else "")
 
 
 class KeepFloat32(Strict):
@@ -234,7 +246,9 @@ class KeepFloat32(Strict):
 
     last_linears: int = Field(default=0, ge=0)
     ops: list[str] = Field(default_factory=list, description="aten operation names, such as softmax")
-    layers: list[LayerShape] = Field(default_factory=list, description="linear layers, by the shape of their weights")
+    layers: list[LayerShape] = Field(
+        default_factory=list, description="by operation and shape; int8 knows linear layers only"
+    )
 
 
 class RuntimeStep(Strict):
@@ -249,14 +263,26 @@ class PassStep(Strict):
 class PrecisionStep(Strict):
     precision: Precision
     keep_float32: KeepFloat32 = KeepFloat32()
+    weight_only: list[LayerShape] = Field(
+        default_factory=list,
+        description="under int8: linear layers of which the weights alone are int8, and inputs bfloat16",
+    )
     rest: Literal["float32", "bfloat16"] = Field(
         default="float32", description="under int8: what all that is not int8 computes in, layers that are kept, too"
+    )
+
+    rest_keep_float32: KeepFloat32 = Field(
+        default=KeepFloat32(), description="what stays float32 of a rest in bfloat16; places count what is not int8"
     )
 
     @model_validator(mode="after")
     def _rest_is_that_of_int8(self) -> PrecisionStep:
         if self.rest != "float32" and self.precision != "int8":
             raise ValueError(f"`rest` is what int8 leaves, and the precision is {self.precision}")
+        if self.weight_only and self.precision != "int8":
+            raise ValueError(f"`weight_only` layers are int8, and the precision is {self.precision}")
+        if self.rest == "float32" and self.rest_keep_float32 != KeepFloat32():
+            raise ValueError("`rest_keep_float32` is what stays of a rest in bfloat16, and the rest is float32")
         return self
 
 

@@ -212,7 +212,8 @@ def _layers(result: Result) -> Iterator[RenderableType]:
     for plan in result.get("layer_plans") or []:
         tried, layers = plan["layers"][0]["tried"], plan["layers"]
         lower = [layer for layer in layers if layer["precision"] != "float32"]
-        text = f"{len(lower)} of {len(layers)} linear layers go to {tried}"
+        kind = "linear layers" if all(layer.get("operation", "linear") == "linear" for layer in layers) else "layers"
+        text = f"{len(lower)} of {len(layers)} {kind} go to {tried}"
         if lower:
             share = f"{plan['share_of_allowed']:.0%} of the error that is allowed, over {plan['samples']} samples"
             text += f" in {' and '.join(plan['candidates'])}: together they take {share}"
@@ -221,7 +222,7 @@ def _layers(result: Result) -> Iterator[RenderableType]:
         costliest = sorted(layers, key=lambda layer: -layer["float32_ms"])
         for layer in costliest[:MAX_LAYERS]:
             where = layer.get("source") or layer["node"]
-            shape = f"{layer['inputs']} to {layer['outputs']}"
+            shape = words.layer_shape(layer, layer.get("operation"))
             rows.add_row(_label(layer["precision"]), Text(words.plain(f"{shape} at {where}: {layer['reason']}")))
         if len(layers) > MAX_LAYERS:
             rows.add_row(_label(""), Text(f"{len(layers) - MAX_LAYERS} more in result.json", style="dim"))

@@ -118,11 +118,16 @@ def options(found: Mapping[str, Any]) -> str:
     """`last_linears=1, layers=512 to 64 (0, 2)`: of layers, the shapes of their weights and which of their like."""
     told = []
     for key, value in found.items():
-        if key == "layers":
-            shapes = [f"{one['inputs']} to {one['outputs']}" + _nth(one.get("nth")) for one in value]
-            value = "; ".join(shapes)
+        if key.endswith("layers"):
+            value = "; ".join(layer_shape(one, one.get("op")) + _nth(one.get("nth")) for one in value)
         told.append(f"{key}={value}")
     return ", ".join(told)
+
+
+def layer_shape(layer: Mapping[str, Any], operation: str | None) -> str:
+    """`512 to 64`, `matmul 64 to any`."""
+    sizes = ("any" if layer.get(key) is None else str(layer[key]) for key in ("inputs", "outputs"))
+    return ("" if operation in (None, "linear") else f"{operation} ") + " to ".join(sizes)
 
 
 def _nth(places: list[int] | None) -> str:
@@ -134,6 +139,8 @@ def step(document: Mapping[str, Any]) -> str:
     for kind in ("pass", "precision", "backend"):
         if kind in document:
             rest = {"rest": document["rest"]} if "rest" in document else {}
+            rest |= {"weight_only_layers": document["weight_only"]} if "weight_only" in document else {}
+            rest |= {f"rest_{key}": kept for key, kept in (document.get("rest_keep_float32") or {}).items()}
             listed = options({**(document.get("options") or document.get("keep_float32") or {}), **rest})
             return plain(f"{kind} {document[kind]}" + (f" ({listed})" if listed else ""))
     if "passes" in document:  # tidying passes, which an ablation takes away together

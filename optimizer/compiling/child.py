@@ -16,7 +16,7 @@ from optimizer.compiling.base import BACKENDS, Backend, Context, resolve
 from optimizer.compiling.contender import Contender
 from optimizer.compiling.pairs import take_apart
 from optimizer.errors import FuseworksError
-from optimizer.spec import KeepFloat32, PrecisionStep, Workload
+from optimizer.spec import PrecisionStep, Workload
 
 COMPILED_AT_CALL = frozenset({"inductor", "inductor_step"})
 COMPILED_IN_CXX = frozenset({"aot_inductor", "torchao"}) | COMPILED_AT_CALL
@@ -186,9 +186,9 @@ def _in_precision(backend: Backend, context: Context) -> Path:
     assert step is not None
     exported = lowered(load_program(context.model), context)
     if step.precision == "int8":
-        exported = to_int8(exported, step.keep_float32)
+        exported = to_int8(exported, step.keep_float32, step.weight_only)
     if "bfloat16" in (step.precision, step.rest):
-        exported = to_bfloat16(exported, step.keep_float32 if step.precision == "bfloat16" else KeepFloat32())
+        exported = to_bfloat16(exported, step.rest_keep_float32 if step.precision == "int8" else step.keep_float32)
     path = context.scratch / "in_precision.pt2"
     torch.export.save(exported, path)
     return path

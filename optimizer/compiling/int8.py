@@ -3,28 +3,34 @@
 Dynamic and symmetric: weights are rounded once, per output channel; inputs at each call, per row, so that no
 calibration is needed and one large row costs the others nothing. Rows that hold no negative number, as behind a ReLU,
 become uint8 and lose half as much. Products are summed in int32; everything between the layers stays as it was.
+Of layers that are named so, the weights alone: their inputs become bfloat16, products are summed in float32. Faster
+where few rows are multiplied and reading weights is all the work; far slower for many.
 Refuses a graph in which no layer with constant float32 weights is left to be rewritten. Not for convolutions, attention
 or tables.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import fx
 from torch.export import ExportedProgram
 
 import optimizer.compiling.errors  # noqa: F401
-from optimizer.compiling.kept import kept_layers
+from optimizer.compiling.kept import Shape, kept_layers
 from optimizer.errors import FuseworksError
 from optimizer.optimizing.graph import Graph
 from optimizer.optimizing.matching import ConstantLinear, constant_linear, skip_noops
-from optimizer.spec import KeepFloat32
+from optimizer.spec import KeepFloat32, LayerShape
 
 LARGEST, LARGEST_UNSIGNED = 127.0, 255.0
 # a row of zeros must not be divided by zero; far below what any row that matters holds
 LEAST_SCALE = 1e-30
 # int32 holds so many products of 255 * 127
 MOST_INPUTS = 2**31 // (255 * 127) - 1
+# torch's product of bfloat16 and int8 reads blocks of inputs, and beyond the end of what is none
+BLOCK_OF_INPUTS = 32
 aten = torch.ops.aten
 SHAPING = (aten.view.default, aten.reshape.default, aten.flatten.using_ints, aten.squeeze.dim, aten.unsqueeze.default)
 # not aten.to: exporting that adds an assertion about its input
@@ -41,22 +47,33 @@ NOT_NEGATIVE = (
 )
 
 
-def to_int8(exported: ExportedProgram, keep_float32: KeepFloat32) -> ExportedProgram:
+def to_int8(
+    exported: ExportedProgram, keep_float32: KeepFloat32, weight_only: Sequence[LayerShape] = ()
+) -> ExportedProgram:
     """Raises FuseworksError `compiling:user:unsupported`, `optimizing:ours:export-again`."""
     graph = Graph.from_exported(exported)
     layers = linear_layers(graph)
-    kept = kept_layers([shape_of(layer) for layer in layers], keep_float32)
+    shapes = [Shape(*shape_of(layer)) for layer in layers]
+    kept, by_weight = kept_layers(shapes, keep_float32), kept_layers(shapes, KeepFloat32(layers=list(weight_only)))
     chosen = [layer for place, layer in enumerate(layers) if place not in kept]
     if "linear" in keep_float32.ops or not chosen:
-        text = "no linear layer with constant float32 weights is left to be rewritten"
-        raise FuseworksError("compiling:user:unsupported", engine="The rewrite to int8", text=text)
+        raise _unsupported("no linear layer with constant float32 weights is left to be rewritten")
     rounded: dict[fx.Node, tuple[fx.Node, fx.Node]] = {}
     with torch.no_grad():
-        for layer in chosen:
-            _rewrite(graph, layer, rounded)
+        for place, layer in enumerate(layers):
+            if place in kept:
+                continue
+            if place in by_weight:
+                _rewrite_weight(graph, layer)
+            else:
+                _rewrite(graph, layer, rounded)
         graph.sweep()
         graph.lint()
         return graph.to_exported()
+
+
+def may_be_weight_only(inputs: int) -> bool:
+    return inputs % BLOCK_OF_INPUTS == 0
 
 
 def linear_layers(graph: Graph) -> list[ConstantLinear]:
@@ -81,6 +98,14 @@ def rounded_weight(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """[out, in] in int8, and the scale of each output channel."""
     scale = (weight.abs().amax(1) / LARGEST).clamp_min(LEAST_SCALE)
     return torch.round(weight / scale[:, None]).to(torch.int8), scale
+
+
+def rounded_weight_only(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """[out, in] in int8, and the scale of each output channel in bfloat16: one that bfloat16 has, so that the weights
+    are rounded with the very scale that they are multiplied by."""
+    exact = (weight.abs().amax(1) / LARGEST).clamp_min(LEAST_SCALE)
+    scale = (exact * (1 + 2.0**-7)).bfloat16()  # rounded, it is no less than the exact one
+    return torch.round(weight / scale.float()[:, None]).to(torch.int8), scale
 
 
 def rounded_rows(rows: torch.Tensor, unsigned: bool) -> tuple[torch.Tensor, torch.Tensor]:
@@ -115,6 +140,33 @@ def rounding_of(nodes: fx.Graph) -> set[fx.Node]:
                 found.add(node)
                 node = node.args[0]
     return found
+
+
+def _rewrite_weight(graph: Graph, layer: ConstantLinear) -> None:
+    """Weights in int8, products in bfloat16, the bias in float32."""
+    node, source = layer.node, layer.input
+    inputs, outputs = shape_of(layer)
+    if not may_be_weight_only(inputs):
+        raise _unsupported(
+            f"weights alone in int8 want a multiple of {BLOCK_OF_INPUTS} inputs, and a layer has {inputs}"
+        )
+    weight, scale = rounded_weight_only(layer.weight)
+
+    def call(target: object, *args: object) -> fx.Node:
+        return graph.call(target, *args, before=node, like=node)  # type: ignore[arg-type]
+
+    rank = len(graph.shape(source))
+    rows = call(aten.reshape.default, source, [-1, inputs]) if rank > 2 else source
+    # the product reads its rows without their strides
+    low = call(aten.contiguous.default, call(CONVERT, rows, torch.bfloat16))
+    constants = graph.constant(weight, f"{node.name}_int8"), graph.constant(scale, f"{node.name}_scale")
+    result = call(CONVERT, call(aten._weight_int8pack_mm.default, low, *constants), torch.float32)
+    if layer.bias is not None:
+        result = call(aten.add.Tensor, result, graph.constant(layer.bias, f"{node.name}_bias"))
+    if rank > 2:
+        sizes = [graph.size(source, dim, before=node) for dim in range(rank - 1)]
+        result = call(aten.reshape.default, result, [*sizes, outputs])
+    graph.replace(node, result)
 
 
 def _rewrite(graph: Graph, layer: ConstantLinear, rounded: dict[fx.Node, tuple[fx.Node, fx.Node]]) -> None:
@@ -159,3 +211,7 @@ def _rounded(graph: Graph, source: fx.Node, inputs: int) -> tuple[fx.Node, fx.No
     scale = call(aten.clamp_min.default, call(aten.mul.Scalar, peak, 1.0 / largest), LEAST_SCALE)
     whole = call(aten.round.default, call(aten.div.Tensor, rows, scale))
     return call(CONVERT, whole, torch.uint8 if unsigned else torch.int8), scale
+
+
+def _unsupported(text: str) -> FuseworksError:
+    return FuseworksError("compiling:user:unsupported", engine="The rewrite to int8", text=text)

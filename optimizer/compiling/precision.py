@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from optimizer.spec import KeepFloat32
+from optimizer.spec import KeepFloat32, LayerShape
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -50,8 +50,10 @@ def to_bfloat16(exported: ExportedProgram, keep_float32: KeepFloat32) -> Exporte
     return rewrite(exported, keep_float32)
 
 
-def to_int8(exported: ExportedProgram, keep_float32: KeepFloat32) -> ExportedProgram:
+def to_int8(
+    exported: ExportedProgram, keep_float32: KeepFloat32, weight_only: Sequence[LayerShape] = ()
+) -> ExportedProgram:
     """The program with its linear layers in int8; see `int8`."""
     from optimizer.compiling.int8 import to_int8 as rewrite
 
-    return rewrite(exported, keep_float32)
+    return rewrite(exported, keep_float32, weight_only)

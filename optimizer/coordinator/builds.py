@@ -9,8 +9,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from optimizer.coordinator.prepare import Bench
 from optimizer.errors import FuseworksError
 from optimizer.result import Candidate
+from optimizer.spec import BackendStep
 
 MAX_WORKERS = 4
+SLOWEST_BUILDS = ("torchao", "aot_inductor", "inductor", "onnxruntime", "openvino")
 
 
 class Builds:
@@ -79,3 +81,10 @@ class Builds:
             build.cancel()
         self.bench.context.end_children({"rewrite", "build"})
         self._pool.shutdown(cancel_futures=True)
+
+
+def longest_first(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """In the order in which they should be built: what takes longest first keeps all cores busy to the end."""
+    names = [c.steps[-1].backend if isinstance(c.steps[-1], BackendStep) else "" for c in candidates]
+    rank = {name: SLOWEST_BUILDS.index(name) if name in SLOWEST_BUILDS else len(SLOWEST_BUILDS) for name in names}
+    return [c for _, c in sorted(zip(names, candidates, strict=True), key=lambda pair: rank[pair[0]])]

@@ -22,7 +22,7 @@ from optimizer.coordinator import (
     winner_profile,
 )
 from optimizer.coordinator.answer import Answer
-from optimizer.coordinator.builds import Builds
+from optimizer.coordinator.builds import Builds, longest_first
 from optimizer.coordinator.context import RunContext
 from optimizer.coordinator.evaluate import Evaluator, evaluator, failed, not_tried
 from optimizer.coordinator.limits import settle_precisions
@@ -45,7 +45,6 @@ from optimizer.optimizing.planner import (
     LeftOut,
     Planner,
     has_passes,
-    longest_first,
     no_less_precise,
     precision_of,
     same_steps,

@@ -11,11 +11,11 @@ from optimizer.compiling.base import serving_sizes
 from optimizer.compiling.precision import int8_refusal
 from optimizer.compiling.precision import refusal as bfloat16_refusal
 from optimizer.coordinator import judging
-from optimizer.coordinator.builds import Builds
+from optimizer.coordinator.builds import Builds, longest_first
 from optimizer.coordinator.evaluate import Evaluator, failed, not_tried
 from optimizer.coordinator.prepare import Bench, backends, profile, ready_toolchain
 from optimizer.optimizing.cuda_graphs import launch_bound
-from optimizer.optimizing.planner import Facts, Planner, longest_first, precision_of, same_steps
+from optimizer.optimizing.planner import Facts, Planner, precision_of, same_steps
 from optimizer.optimizing.training_planner import TrainingPlanner
 from optimizer.result import Candidate, EvaluationStatus
 from optimizer.spec import Mode, RuntimeSettings

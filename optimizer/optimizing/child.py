@@ -103,8 +103,9 @@ def passes(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) 
 
 
 def sensitivity(session: Session, request: dict[str, Any], arrays: list[np.ndarray]) -> Answer:
-    """{model, sets, inputs, items, names, precision, rule, threads, seconds} → {layers, share_of_allowed}. The arrays
-    are those of each set: its inputs, then the true answers."""
+    """{model, sets, inputs, items, names, precision, rule, threads, growth, seconds} → {layers, share_of_allowed}. The
+    arrays are those of each set: its inputs, then the true answers."""
+    from optimizer.compiling.bfloat16 import functional
     from optimizer.compiling.torch_program import load_program
     from optimizer.optimizing.precisions.sensitivity import measure, questions_of
     from optimizer.verifying.numerics import Rule
@@ -112,9 +113,13 @@ def sensitivity(session: Session, request: dict[str, Any], arrays: list[np.ndarr
     torch.set_num_threads(int(request["threads"]))
     questions = questions_of(arrays, int(request["sets"]), int(request["inputs"]), int(request["items"]))
     with torch.no_grad():
-        graph = Graph.from_exported(lower_to_reference(load_program(Path(request["model"]))))
+        exported = lower_to_reference(load_program(Path(request["model"])))
+        if request["precision"] == "bfloat16":  # as its rewrite does
+            exported = functional(exported)
         rule, names = Rule(**request["rule"]), [str(name) for name in request["names"]]
-        layers, choice = measure(graph, questions, names, request["precision"], rule, float(request["seconds"]))
+        graph, seconds = Graph.from_exported(exported), float(request["seconds"])
+        growth = float(request.get("growth") or 1.0)
+        layers, choice = measure(graph, questions, names, request["precision"], rule, seconds, growth)
     return {"layers": [layer.model_dump(mode="json") for layer in layers], "share_of_allowed": choice.share}, []
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from optimizer.optimizing import cuda_graphs
 from optimizer.optimizing.pass_targets import matched_only
@@ -21,7 +21,6 @@ from optimizer.spec import (
     KeepFloat32,
     PassStep,
     Policy,
-    Precision,
     PrecisionStep,
     RuntimeSettings,
     RuntimeStep,
@@ -29,7 +28,6 @@ from optimizer.spec import (
     dump_step,
 )
 
-SLOWEST_BUILDS = ("torchao", "aot_inductor", "inductor", "onnxruntime", "openvino")
 INDUCTOR_MARGIN = 1.15  # beyond what one screening may be off by
 # Those that lead most often first; torch.compile last: it costs seconds in each fresh process.
 BACKEND_ORDER = ("eager", "aot_inductor", "openvino", "onnxruntime", "inductor")
@@ -45,7 +43,8 @@ INT8_PEERS: tuple[tuple[str, dict[str, object]], ...] = (
     ("torchao", {}),
     ("torchao", {"flow": "pt2e"}),
 )
-RESTS: tuple[Literal["float32", "bfloat16"], ...] = ("float32", "bfloat16")  # of what is not int8
+NOTHING = KeepFloat32()
+INT8 = PrecisionStep(precision="int8")
 NO_FLOAT32 = "policy and workload do not both allow float32"
 MAX_STATIC_SIZES = 4  # each is compiled again whenever a process loads the model
 # Exact passes that clean the graph up so that others match; alone they rarely change what a compiler emits.
@@ -196,15 +195,13 @@ class Planner:
 
     def low_precision(self) -> list[Candidate]:
         """bfloat16 and the engines' int8, where the policy allows it and the processor has it."""
-        wanted = "bfloat16" in self.facts.policy.precisions
+        step, why = PrecisionStep(precision="bfloat16"), "bfloat16 is allowed by the policy"
         candidates = [
-            self._candidate(
-                backend, passes, precision="bfloat16", peer=not passes, why="bfloat16 is allowed by the policy"
-            )
+            self._candidate(backend, passes, low=step, peer=not passes, why=why)
             for passes in ([self.passes(), ()] if self.passes() else [()])
             for backend in self._usable(("openvino", "aot_inductor", "inductor"))
         ]
-        low = self._unless(self.facts.bfloat16_refusal, candidates) if wanted else []
+        low = self._unless(self.facts.bfloat16_refusal, candidates) if self._computes("bfloat16") else []
         return [*low, *self._int8_peers()]
 
     def _int8_peers(self) -> list[Candidate]:
@@ -212,24 +209,31 @@ class Planner:
         if not self._computes("int8"):
             return []
         why = "int8 is allowed by the policy"
-        usable = self._usable(("aot_inductor", "onnxruntime")) + self._usable(("torchao",), peer=True, precision="int8")
+        usable = self._usable(("aot_inductor", "onnxruntime")) + self._usable(("torchao",), peer=True, low=INT8)
         peers = [
-            self._candidate(backend, (), precision="int8", peer=True, options=options, why=why)
+            self._candidate(backend, (), low=INT8, peer=True, options=options, why=why)
             for backend, options in INT8_PEERS
             if backend in usable
         ]
         return self._unless(self.facts.int8_refusal, peers)
 
-    def by_layer(self, keep: KeepFloat32) -> list[Candidate]:
-        """The rewritten graph in int8, but for the layers that were measured and not chosen; all else in float32, and
-        where that may be, in bfloat16."""
-        if not self._computes("int8") or self.facts.int8_refusal is not None:
+    def by_layer(self, step: PrecisionStep, rest_keep: KeepFloat32 | None = NOTHING) -> list[Candidate]:
+        """The rewritten graph in a lower precision, but for the layers that were measured and not chosen. What is not
+        int8 is in float32, and where that may be, in bfloat16 but for `rest_keep` (None: that gains nothing). All of it
+        in bfloat16 is what `low_precision` has, too, by that name."""
+        refusals = {"bfloat16": self.facts.bfloat16_refusal, "int8": self.facts.int8_refusal}
+        precision = step.precision
+        if not self._computes(precision) or refusals[precision] is not None or self.facts.target != "cpu":
             return []
-        low = self._computes("bfloat16") and self.facts.bfloat16_refusal is None
-        why = "int8 in the layers that gain from it, within the bound"
+        steps = [step]
+        if precision == "int8" and self._computes("bfloat16") and self.facts.bfloat16_refusal is None:
+            rest = {"rest": "bfloat16", "rest_keep_float32": rest_keep}
+            steps += [step.model_copy(update=rest)] if rest_keep is not None else []
+        named = step != PrecisionStep(precision="bfloat16")
+        why = f"{precision} in the layers that gain from it, within the bound"
         return [
-            self._candidate(backend, self.passes(), precision="int8", keep=keep, rest=rest, why=why)
-            for rest in RESTS[: 1 + low]
+            self._candidate(backend, self.passes(), low=one, by_layer=named, why=why)
+            for one in steps
             for backend in self._usable(("aot_inductor",))
         ]
 
@@ -266,7 +270,7 @@ class Planner:
             if r.applied and r.pass_ not in self.blamed | matched_only(self.facts.target)
         )
 
-    def _usable(self, order: Sequence[str], peer: bool = False, precision: Precision = "float32") -> list[str]:
+    def _usable(self, order: Sequence[str], peer: bool = False, low: PrecisionStep | None = None) -> list[str]:
         """Backends of `order` that policy and machine allow; the others are filed as dropped, once."""
         chosen = []
         for backend in order:
@@ -279,7 +283,7 @@ class Planner:
             if reason is None:
                 chosen.append(backend)
             elif peer:
-                self.dropped.append(Dropped(self._candidate(backend, (), precision=precision, peer=True), reason))
+                self.dropped.append(Dropped(self._candidate(backend, (), low=low, peer=True), reason))
         return chosen
 
     def _candidate(
@@ -287,21 +291,21 @@ class Planner:
         backend: str,
         passes: Sequence[PassStep],
         *,
-        precision: Precision = "float32",
-        keep: KeepFloat32 | None = None,
-        rest: Literal["float32", "bfloat16"] = "float32",
+        low: PrecisionStep | None = None,
+        by_layer: bool = False,
         options: dict[str, object] | None = None,
         peer: bool = False,
         why: str = "",
     ) -> Candidate:
         steps: list[Step] = [*_runtime(self.facts.settings), *passes]
-        if precision != "float32":
-            steps.append(PrecisionStep(precision=precision, keep_float32=keep or KeepFloat32(), rest=rest))
+        if low is not None:
+            steps.append(low)
         steps.append(BackendStep(backend=backend, options=dict(options or {})))
         label = backend + "".join(f" {k}={v}" for k, v in (options or {}).items())
-        by_layer = " by layer" if keep is not None else ""
-        low = [precision + by_layer, *([rest] if rest != "float32" else [])] if precision != "float32" else []
-        name = " + ".join([label, *low, *(["rewrites"] if passes else [])])
+        words: list[str] = []
+        if low is not None:
+            words = [low.precision + " by layer" * by_layer, *([low.rest] if low.rest != "float32" else [])]
+        name = " + ".join([label, *words, *(["rewrites"] if passes else [])])
         return Candidate(name=name, steps=steps, peer=peer, why=why)
 
 
@@ -335,13 +339,6 @@ def on_larger_plan(asked: LeftOut, built: Sequence[LeftOut]) -> LeftOut | None:
 
 def _runtime(settings: RuntimeSettings) -> list[Step]:
     return [] if settings == RuntimeSettings() else [RuntimeStep(runtime=settings)]
-
-
-def longest_first(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """In the order in which they should be built: what takes longest first keeps all cores busy to the end."""
-    names = [c.steps[-1].backend if isinstance(c.steps[-1], BackendStep) else "" for c in candidates]
-    rank = {name: SLOWEST_BUILDS.index(name) if name in SLOWEST_BUILDS else len(SLOWEST_BUILDS) for name in names}
-    return [c for _, c in sorted(zip(names, candidates, strict=True), key=lambda pair: rank[pair[0]])]
 
 
 def precision_of(candidate: Candidate) -> str:

@@ -39,6 +39,8 @@ _TEMPLATES.filters.update(
     percent=words.percent,
     step=words.step,
     layers=words.layers,
+    layer_precision=words.layer_precision,
+    layer_shape=words.layer_shape,
     task_metric=words.task_metric,
     status=words.status,
     is_peer=words.is_peer,

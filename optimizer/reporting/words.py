@@ -11,6 +11,7 @@ from optimizer.result import (
     EvaluationStatus,
     Interval,
     LayerPlan,
+    LayerPrecision,
     LimitCheck,
     Result,
     RunStatus,
@@ -142,14 +143,27 @@ def task_metric(found: TaskMetric) -> str:
 def layers(plan: LayerPlan) -> str:
     """What was chosen, in one sentence."""
     lower = [layer for layer in plan.layers if layer.precision != "float32"]
-    tried = plan.layers[0].tried
+    tried, kind = plan.layers[0].tried, "linear layers" if _all_linear(plan) else "layers"
     if not lower:
-        return f"None of {len(plan.layers)} linear layers goes to {tried}."
+        return f"None of {len(plan.layers)} {kind} goes to {tried}."
     names = " and ".join(plan.candidates)
     return (
-        f"{tried} in {len(lower)} of {len(plan.layers)} linear layers of {names}: together they "
+        f"{tried} in {len(lower)} of {len(plan.layers)} {kind} of {names}: together they "
         f"take {plan.share_of_allowed:.0%} of the error that is allowed, over {plan.samples} samples."
     )
+
+
+def _all_linear(plan: LayerPlan) -> bool:
+    return all(layer.operation == "linear" for layer in plan.layers)
+
+
+def layer_shape(layer: LayerPrecision) -> str:
+    """`512 to 64`, `conv2d 64 to 128`."""
+    return str(LayerShape(op=layer.operation, inputs=layer.inputs, outputs=layer.outputs))
+
+
+def layer_precision(layer: LayerPrecision) -> str:
+    return "int8, weights alone" if layer.weight_only and layer.precision == "int8" else layer.precision
 
 
 def offered(result: Result) -> str:
@@ -188,7 +202,7 @@ def options(found: Mapping[str, Any]) -> str:
     """`last_linears=1, layers=512 to 64 (0, 2)`: of layers, the shapes of their weights and which of their like."""
     told = []
     for key, value in found.items():
-        if key == "layers":
+        if key.endswith("layers"):
             value = "; ".join(str(LayerShape.model_validate(one)) for one in value)
         told.append(f"{key}={value}")
     return ", ".join(told)
@@ -198,6 +212,8 @@ def step(document: Mapping[str, Any]) -> str:
     for kind in ("pass", "precision", "backend"):
         if kind in document:
             rest = {"rest": document["rest"]} if "rest" in document else {}
+            rest |= {"weight_only_layers": document["weight_only"]} if "weight_only" in document else {}
+            rest |= {f"rest_{key}": kept for key, kept in (document.get("rest_keep_float32") or {}).items()}
             listed = options({**(document.get("options") or document.get("keep_float32") or {}), **rest})
             return f"{kind} {document[kind]}" + (f" ({listed})" if listed else "")
     if "passes" in document:  # tidying passes, which an ablation takes away together

@@ -9,22 +9,32 @@ from optimizer.spec import Precision
 
 
 class LayerPrecision(Model):
-    """One linear layer: its own error and times in the precision that was tried, and the one that was chosen."""
+    """One layer: its own error and times in the precision that was tried, and the one that was chosen."""
 
     node: str
     source: str | None = Field(default=None, description="file:line of the user's code, when known")
-    inputs: int
-    outputs: int
-    rows: int = Field(description="of its input, in a call of the measured size")
+    operation: str = Field(
+        default="linear",
+        description="linear: with constant weights, however it is written; else aten's, such as conv2d",
+    )
+    inputs: int | None = Field(
+        description="of a linear layer; of others what each product sums over, or a table's rows; null: it varies"
+    )
+    outputs: int | None
+    rows: int = Field(
+        description="in a call of the measured size: of its input; of what is no linear layer, of its result"
+    )
     precision: Precision = Field(description="chosen")
     tried: Precision
+    weight_only: bool = Field(default=False, description="of int8: the weights alone, which is faster for few rows")
     error: float | None = Field(
-        description="of the output that is furthest off, when this layer alone is in `tried`; null: not measured"
+        description="of the output that is furthest off, when this layer alone is in `tried`; null: not measured, as "
+        "where all layers that gain keep the bound together"
     )
     share_of_allowed: float | None = Field(
         description="what that takes of what verification allows; above 1 it is beyond"
     )
-    float32_ms: float = Field(description="of the layer alone, not inside the model")
+    float32_ms: float = Field(description="of the layer alone, not inside the model, on one thread")
     tried_ms: float
     reason: str
 

@@ -145,6 +145,10 @@ def test_each_layer_is_told_with_its_precision_and_why() -> None:
     none = {**PLAN, "candidates": [], "layers": [KEPT], "share_of_allowed": 0.0}
     assert "0 of 1 linear layers go to int8 float32" in shown(layer_plans=[none])
     assert "Precision by layer" not in shown()
+    scores = {**KEPT, "operation": "matmul", "inputs": 64, "outputs": None, "tried": "bfloat16"}
+    mixed = shown(layer_plans=[{**PLAN, "layers": [{**LAYER, "precision": "bfloat16", "tried": "bfloat16"}, scores]}])
+    assert "1 of 2 layers go to bfloat16" in mixed
+    assert "float32 matmul 64 to any at linear_1" in mixed
 
 
 def test_the_task_metric_of_the_winner_is_told() -> None:

@@ -25,7 +25,22 @@ from optimizer.reporting import words as report
             },
             "precision int8 (layers=8 to 16 (0, 2); 4 to 1)",
         ),
+        (
+            {
+                "precision": "bfloat16",
+                "keep_float32": {"layers": [{"op": "matmul", "inputs": 64, "nth": [1]}]},
+            },
+            "precision bfloat16 (layers=matmul 64 to any (1))",
+        ),
         ({"precision": "int8", "rest": "bfloat16"}, "precision int8 (rest=bfloat16)"),
+        (
+            {"precision": "int8", "weight_only": [{"inputs": 64, "outputs": 8}]},
+            "precision int8 (weight_only_layers=64 to 8)",
+        ),
+        (
+            {"precision": "int8", "rest": "bfloat16", "rest_keep_float32": {"layers": [{"inputs": 8, "outputs": 1}]}},
+            "precision int8 (rest=bfloat16, rest_layers=8 to 1)",
+        ),
         ({"runtime": {"allocator": "glibc-no-trim"}}, "runtime allocator=glibc-no-trim"),
         ({"passes": ["remove_noops", "hoist_constants"]}, "passes remove_noops, hoist_constants"),
     ],

@@ -33,6 +33,11 @@ class Option:
     def worth(self) -> bool:
         return self.low_ms < WORTH * self.full_ms
 
+    @property
+    def even(self) -> bool:
+        """Neither gains nor loses more than timing tells."""
+        return not self.worth and WORTH * self.low_ms <= self.full_ms
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -42,7 +47,27 @@ class Choice:
     share: float
 
 
-def choose(options: Sequence[Option], together: Callable[[frozenset[int]], float]) -> Choice:
+Together = Callable[[frozenset[int]], float]
+
+
+def every_one(options: Sequence[Option], together: Together) -> Choice | None:
+    """All that gain, where they keep the bound together: then no layer's own error has to be known."""
+    worth = frozenset(option.layer for option in options if option.worth)
+    share = together(worth) if worth else 0.0
+    return Choice(worth, share) if share <= MARGIN else None
+
+
+def with_company(choice: Choice, options: Sequence[Option], together: Together) -> Choice:
+    """With the layers that are as fast in either precision, where the bound allows it: between others in the lower one
+    they need no conversion."""
+    joined = choice.layers | {option.layer for option in options if option.even}
+    if not choice.layers or joined == choice.layers:
+        return choice
+    share = together(joined)
+    return Choice(joined, share) if share <= MARGIN else choice
+
+
+def choose(options: Sequence[Option], together: Together) -> Choice:
     """`together`: the share of what is allowed that the error of several layers takes; measured, so asked seldom."""
     worth = [
         (o.share**2 / o.saved_ms, o.layer) for o in options if o.worth and o.share is not None and o.share <= MARGIN
@@ -64,7 +89,9 @@ def why(option: Option, error: float | None, chosen: bool, name: str) -> str:
     """In one sentence, for the one who reads the result. `name`: of the lower precision."""
     times = f"{option.low_ms:.3f} ms in {name}, {option.full_ms:.3f} ms in float32"
     if not option.worth:
-        return f"it would gain too little: {times}"
+        return f"it goes with its neighbours: {times}" if chosen else f"it would gain too little: {times}"
+    if chosen and error is None:
+        return f"{times}; all that gain keep the bound together"
     if option.share is None or error is None:
         return f"there was no time to measure its error; {times}"
     if option.share > MARGIN:

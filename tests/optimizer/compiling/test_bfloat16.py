@@ -9,8 +9,12 @@ import pytest
 import torch
 from torch.export import ExportedProgram
 
+from optimizer.compiling.bfloat16 import functional
+from optimizer.compiling.kept import Shape
+from optimizer.compiling.layers import bfloat16_layers
 from optimizer.compiling.precision import supported, to_bfloat16
 from optimizer.errors import FuseworksError
+from optimizer.optimizing.graph import Graph
 from optimizer.spec import KeepFloat32
 from tests.optimizer.compiling.support import Builder, Loaded, export, inputs, ranker, truth
 
@@ -91,6 +95,109 @@ def test_an_operation_in_place_is_made_functional_first() -> None:
     got, wanted = program.module()(*arguments), module(*arguments)
     assert got.dtype == FULL
     torch.testing.assert_close(got, wanted, rtol=2e-2, atol=2e-2)
+
+
+class Two(torch.nn.Module):
+    """Two layers of one shape that read one input, and a third behind the second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.c = (torch.nn.Linear(1, 1, bias=False) for _ in range(3))
+        for layer in (self.a, self.b, self.c):
+            torch.nn.init.ones_(layer.weight)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        first, second = self.a(x), self.b(x)
+        return first, second, self.c(second)
+
+
+# between 1 and 2 bfloat16 has steps of 2**-7: half a step goes to the even neighbour, 1
+HALF_A_STEP = 1.0 + 2.0**-8
+
+
+@pytest.mark.parametrize(
+    ("keep", "wanted", "casts"),
+    [
+        ([], [1.0, 1.0, 1.0], 4),  # x once for both, and each output back
+        ([{"inputs": 1, "outputs": 1, "nth": [1]}], [1.0, HALF_A_STEP, 1.0], 4),  # x, b's answer for c, a's and c's
+        ([{"inputs": 1, "outputs": 1, "nth": [0, 2]}], [HALF_A_STEP, 1.0, 1.0], 2),  # x, and b's for c and the caller
+        ([{"inputs": 1, "outputs": 1, "nth": [1, 2]}], [1.0, HALF_A_STEP, HALF_A_STEP], 2),
+    ],
+)
+def test_layers_that_are_named_by_their_place_stay_float32_and_no_value_is_cast_twice(
+    keep: list[dict[str, object]], wanted: list[float], casts: int
+) -> None:
+    with torch.no_grad():
+        exported = torch.export.export(Two().eval(), (torch.ones(1, 1),))
+    program = to_bfloat16(exported, KeepFloat32.model_validate({"layers": keep}))
+    answers = program.module()(torch.full((1, 1), HALF_A_STEP))
+    assert [answer.item() for answer in answers] == wanted
+    assert sum("aten.to" in str(node.target) for node in program.graph.nodes) == casts
+
+
+@pytest.mark.parametrize(
+    ("keep", "embedding", "linears"),
+    [
+        ({"op": "embedding", "inputs": 50, "outputs": 8}, FULL, [LOW, LOW]),
+        ({"inputs": 16, "outputs": 1}, LOW, [LOW, FULL]),
+        ({"op": "matmul", "inputs": 16, "outputs": 1}, LOW, [LOW, LOW]),
+    ],
+)
+def test_a_layer_is_named_by_its_operation_and_shape(
+    keep: dict[str, object], embedding: torch.dtype, linears: list[torch.dtype]
+) -> None:
+    program = to_bfloat16(export(ranker()), KeepFloat32.model_validate({"layers": [keep]}))
+    assert dtypes(program, "aten.embedding") == [(embedding, embedding)]
+    assert [given for given, _ in dtypes(program, "aten.linear")] == linears
+
+
+def test_a_product_of_two_inputs_is_a_layer_too_and_so_in_a_graph_that_wrote_in_place() -> None:
+    class InPlace(torch.nn.Module):
+        def forward(self, ids: torch.Tensor, dense: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
+            product = dense @ dense.T
+            product.clamp_(min=0)
+            return product @ dense
+
+    exported = export(InPlace(), dynamic=False)
+    assert [layer.shape for layer in bfloat16_layers(Graph.from_exported(functional(exported)))] == [
+        Shape(4, 4, "matmul"),
+        Shape(4, 4, "matmul"),
+    ]
+    keep = KeepFloat32.model_validate({"layers": [{"op": "matmul", "inputs": 4, "outputs": 4, "nth": [1]}]})
+    assert dtypes(to_bfloat16(exported, keep), "aten.matmul") == [(LOW, LOW), (FULL, FULL)]
+
+
+def test_a_size_that_varies_is_no_part_of_a_layers_name() -> None:
+    class Scores(torch.nn.Module):
+        def forward(self, ids: torch.Tensor, dense: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
+            return (dense @ dense.T).softmax(-1) @ dense
+
+    layers = bfloat16_layers(Graph.from_exported(export(Scores())))
+    assert [layer.shape for layer in layers] == [Shape(4, None, "matmul"), Shape(None, 4, "matmul")]
+
+
+def test_where_nothing_is_left_it_is_refused() -> None:
+    keep = [
+        {"op": "embedding", "inputs": 50, "outputs": 8},
+        {"inputs": 12, "outputs": 16},
+        {"inputs": 16, "outputs": 1},
+    ]
+    with pytest.raises(FuseworksError, match="no operation that gains from it is left") as caught:
+        to_bfloat16(export(ranker()), KeepFloat32.model_validate({"layers": keep}))
+    assert caught.value.id == "compiling:user:unsupported"
+
+
+def test_parts_of_a_result_go_on_in_either_precision() -> None:
+    class Parts(torch.nn.Module):
+        def forward(self, ids: torch.Tensor, dense: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
+            left, right = (dense @ dense.T @ dense).chunk(2, -1)
+            return left @ left.T + right.exp().sum()
+
+    module = Parts()
+    program = to_bfloat16(export(module), KeepFloat32())
+    assert dtypes(program, "aten.exp") == [(FULL, FULL)]
+    arguments = [torch.tensor(a) for a in inputs(3)]
+    torch.testing.assert_close(program.module()(*arguments), module(*arguments), rtol=5e-2, atol=5e-2)
 
 
 def test_control_flow_is_refused_with_the_reason() -> None:

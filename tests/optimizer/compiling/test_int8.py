@@ -10,10 +10,10 @@ import torch
 from pydantic import ValidationError
 from torch.export import Dim, ExportedProgram
 
-from optimizer.compiling.int8 import rounded_weight
+from optimizer.compiling.int8 import rounded_weight, rounded_weight_only
 from optimizer.compiling.precision import int8_refusal, to_bfloat16, to_int8
 from optimizer.errors import FuseworksError
-from optimizer.spec import KeepFloat32, PrecisionStep
+from optimizer.spec import KeepFloat32, LayerShape, PrecisionStep
 from tests.optimizer.compiling.support import Builder, Loaded, export, inputs, ranker, truth
 
 
@@ -169,9 +169,77 @@ def test_the_rest_in_bfloat16_leaves_the_rounding_of_rows_and_their_products_as_
             np.testing.assert_allclose(got, exact, rtol=0, atol=0.05)
 
 
+# 127 / (1 + 2**-7) is 126.02; the others are whole multiples of that scale
+WIDE = [[127.0, 64.5, -2.015625, *[0.0] * 29]]
+
+
+def test_of_weights_alone_the_scale_is_one_that_bfloat16_has() -> None:
+    whole, scale = rounded_weight_only(torch.tensor(WIDE))
+    assert whole[0, :4].tolist() == [126, 64, -2, 0]
+    assert (scale.dtype, scale.item()) == (torch.bfloat16, 1.0078125)
+
+
+def test_of_weights_alone_products_are_worked_out_by_hand() -> None:
+    with torch.no_grad():
+        exported = torch.export.export(Layer(WIDE, [0.25]), (torch.zeros(1, 32),))
+    program = to_int8(exported, KeepFloat32(), [LayerShape(inputs=32, outputs=1)])
+    x = torch.zeros(1, 32)
+    x[0, :3] = torch.tensor([1.0, 2.0, 1.0 + 2.0**-8])  # the last is 1 in bfloat16
+    # (126 + 2 * 64 - 2) * 1.0078125 is 253.97, which bfloat16 has as 254; the bias is added in float32
+    assert program.module()(x).item() == 254.25
+    assert (count(program, "aten._weight_int8pack_mm.default"), count(program, "aten._int_mm.default")) == (1, 0)
+
+
+@pytest.mark.parametrize("shape", [(5, 64), (2, 5, 64)])
+def test_of_weights_alone_leading_dimensions_stay_also_where_they_vary(shape: tuple[int, ...]) -> None:
+    torch.manual_seed(1)
+    module = torch.nn.Linear(64, 7)
+    with torch.no_grad():
+        dims = ({0: Dim("batch", min=1, max=64)},)
+        exported = torch.export.export(module, (torch.zeros(*shape),), dynamic_shapes=dims)
+    program = to_int8(exported, KeepFloat32(), [LayerShape(inputs=64, outputs=7)]).module()
+    for batch in (1, 9):
+        x = torch.randn(batch, *shape[1:])
+        got, wanted = program(x), module(x)
+        assert got.shape == wanted.shape and got.dtype == torch.float32
+        error = ((got - wanted).pow(2).mean() / wanted.var()).sqrt()
+        assert 1e-4 < error < 1e-2
+
+
+def test_weights_alone_are_refused_where_torchs_product_would_read_beyond_its_inputs() -> None:
+    with torch.no_grad():
+        exported = torch.export.export(torch.nn.Linear(24, 4), (torch.zeros(1, 24),))
+    with pytest.raises(FuseworksError, match="want a multiple of 32 inputs, and a layer has 24") as caught:
+        to_int8(exported, KeepFloat32(), [LayerShape(inputs=24, outputs=4)])
+    assert caught.value.id == "compiling:user:unsupported"
+
+
+def test_only_int8_has_layers_with_weights_alone() -> None:
+    with pytest.raises(ValidationError, match="`weight_only` layers are int8"):
+        PrecisionStep(precision="bfloat16", weight_only=[LayerShape(inputs=32, outputs=1)])
+
+
 def test_only_int8_leaves_a_rest() -> None:
     with pytest.raises(ValidationError, match="`rest` is what int8 leaves"):
         PrecisionStep(precision="bfloat16", rest="bfloat16")
+    with pytest.raises(ValidationError, match="`rest_keep_float32` is what stays of a rest in bfloat16"):
+        PrecisionStep(precision="int8", rest_keep_float32=KeepFloat32(last_linears=1))
+
+
+def test_of_a_rest_in_bfloat16_what_is_named_stays_float32(builder: Builder, tmp_path: Path) -> None:
+    precision = {
+        "precision": "int8",
+        "keep_float32": {"last_linears": 1},
+        "rest": "bfloat16",
+        "rest_keep_float32": {"layers": [{"inputs": 16, "outputs": 1}]},
+    }
+    with Loaded(builder.build("ranker", tmp_path, "eager", precision=precision)) as loaded:
+        ((score, hidden, _),) = loaded.outputs(inputs(7))
+    weight, bias = (parameter.detach().numpy() for parameter in (ranker().head.weight, ranker().head.bias))
+    # the head in float32, of what came of int8; in bfloat16 it would be off by some 1e-3
+    wanted = hidden @ weight[0] + bias[0] - np.where(inputs(7)[2], 0, 1)
+    np.testing.assert_allclose(score, wanted, rtol=0, atol=1e-6)
+    assert np.abs(hidden - truth(inputs(7))[1]).max() > 1e-4
 
 
 @pytest.mark.slow

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from optimizer.compiling.kept import in_words_of_shapes, kept_layers
+from optimizer.compiling.kept import Shape, in_words_of_shapes, kept_layers
 from optimizer.spec import KeepFloat32, LayerShape
 
-SHAPES = [(8, 16), (16, 16), (8, 16), (16, 1), (8, 16)]
+SHAPES = [Shape(8, 16), Shape(16, 16), Shape(8, 16), Shape(16, 1), Shape(8, 16)]
 
 
 @pytest.mark.parametrize(
@@ -27,10 +27,19 @@ def test_layers_are_kept_by_shape_by_place_among_their_like_and_at_the_end(keep:
     assert kept_layers(SHAPES, KeepFloat32.model_validate(keep)) == kept
 
 
+def test_of_other_operations_the_name_is_part_of_what_a_layer_is_called_by() -> None:
+    shapes = [Shape(8, 16, "matmul"), Shape(8, 16), Shape(8, None, "matmul"), Shape(8, 16, "matmul")]
+    layers = in_words_of_shapes(shapes, {0, 2})
+    assert [str(layer) for layer in layers] == ["matmul 8 to 16 (0)", "matmul 8 to any"]
+    assert kept_layers(shapes, KeepFloat32(layers=layers)) == {0, 2}
+    assert kept_layers(shapes, KeepFloat32(last_linears=1)) == {1}
+    assert kept_layers(shapes, KeepFloat32(layers=[LayerShape(op="matmul", inputs=8, outputs=16)])) == {0, 3}
+
+
 def test_a_rewrite_elsewhere_moves_no_layer_that_is_named_by_its_shape() -> None:
     keep = KeepFloat32(layers=[LayerShape(inputs=8, outputs=16, nth=[1])])
-    assert kept_layers([(8, 16), (4, 4), (4, 4), (8, 16)], keep) == {3}
-    assert kept_layers([(8, 16), (4, 8), (8, 16)], keep) == {2}
+    assert kept_layers([Shape(8, 16), Shape(4, 4), Shape(4, 4), Shape(8, 16)], keep) == {3}
+    assert kept_layers([Shape(8, 16), Shape(4, 8), Shape(8, 16)], keep) == {2}
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,15 @@ def test_what_is_dumped_loads_back_equal_and_keeps_the_digest():
     assert digest(again) == digest(recipe)
 
 
+def test_layers_that_stay_float32_are_typed_and_dumped_as_they_were_written():
+    kept = "keep_float32: {layers: [{inputs: 8, outputs: 1}, {op: matmul, inputs: 64, nth: [0, 2]}]}"
+    recipe = load_recipe(DESIGN.replace("keep_float32: {last_linears: 1, ops: [softmax]}", kept))
+    assert list(map(str, recipe.steps[2].keep_float32.layers)) == ["8 to 1", "matmul 64 to any (0, 2)"]
+    document = yaml.safe_load(dump(recipe))
+    assert document["steps"][2]["keep_float32"] == yaml.safe_load("{" + kept + "}")["keep_float32"]
+    assert load_recipe(dump(recipe)) == recipe
+
+
 def test_the_digest_is_the_sha256_of_canonical_json_worked_out_by_hand():
     canonical = (
         '{"apiVersion":"fuseworks.io/v1","applies_to":{"target":{"kind":"cpu"}},"kind":"Recipe",'

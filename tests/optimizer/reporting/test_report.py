@@ -179,6 +179,11 @@ def test_each_layer_is_told_with_its_precision_and_why():
     assert "int8 in 1 of 2 linear layers of aot_inductor + int8: together they take 25% of the error" in text
     assert "din.py:41 512 to 64 int8 1.50 ms 0.250 ms 2.0e-03 it gains" in text
     assert "linear_2 512 to 64 float32 1.50 ms 0.250 ms it loses" in text
+    scores = {**kept, "operation": "matmul", "inputs": 64, "outputs": None}
+    mixed = Page(render(result(layer_plans=[{**plan, "layers": [LAYER, scores]}]), {})).text
+    assert "int8 in 1 of 2 layers of" in mixed and "linear_2 matmul 64 to any float32" in mixed
+    few = Page(render(result(layer_plans=[{**plan, "layers": [{**LAYER, "weight_only": True}]}]), {})).text
+    assert "din.py:41 512 to 64 int8, weights alone 1.50 ms" in few
     none = {**plan, "candidates": [], "layers": [kept]}
     assert "None of 1 linear layers goes to int8." in Page(render(result(layer_plans=[none]), {})).text
 

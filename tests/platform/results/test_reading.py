@@ -149,6 +149,10 @@ def test_only_measured_steps_are_drawn():
             {"precision": "int8", "keep_float32": {"layers": [{"inputs": 8, "outputs": 16, "nth": [2]}]}},
             "precision int8 (layers=8 to 16 (2))",
         ),
+        (
+            {"precision": "int8", "rest": "bfloat16", "rest_keep_float32": {"layers": [{"op": "matmul", "inputs": 8}]}},
+            "precision int8 (rest=bfloat16, rest_layers=matmul 8 to any)",
+        ),
         ({"passes": ["remove_noops", "hoist_constants"]}, "passes remove_noops, hoist_constants"),
         ({"runtime": {"threads": 2}}, "runtime threads=2"),
         ({"runtime": {}}, "runtime default settings"),

@@ -31,6 +31,8 @@ def step_words(step: Step | Mapping[str, Any]) -> StepWords:
     for kind in ("pass", "precision", "backend"):
         if kind in document:
             rest = {"rest": document["rest"]} if "rest" in document else {}
+            rest |= {"weight_only_layers": document["weight_only"]} if "weight_only" in document else {}
+            rest |= {f"rest_{key}": kept for key, kept in (document.get("rest_keep_float32") or {}).items()}
             options = {**(document.get("options") or document.get("keep_float32") or {}), **rest}
             return StepWords(kind, str(document[kind]), _listed(options))
     if "passes" in document:
@@ -45,4 +47,4 @@ def _listed(options: Mapping[str, Any]) -> str:
 
 def _value(key: str, value: Any) -> str:
     """Of layers, the shapes of their weights and which of their like: `512 to 64 (0, 2)`."""
-    return "; ".join(str(LayerShape.model_validate(one)) for one in value) if key == "layers" else str(value)
+    return "; ".join(str(LayerShape.model_validate(one)) for one in value) if key.endswith("layers") else str(value)

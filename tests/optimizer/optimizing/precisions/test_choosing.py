@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from optimizer.optimizing.precisions.choosing import MARGIN, Choice, Option, choose, why
+from optimizer.optimizing.precisions.choosing import MARGIN, Choice, Option, choose, every_one, why, with_company
 
 
 def adding_up(shares: dict[int, float]) -> tuple[Callable[[frozenset[int]], float], list[frozenset[int]]]:
@@ -63,6 +63,25 @@ def test_what_counts_is_the_error_of_all_together_not_their_sum() -> None:
     assert choose(options, lambda layers: 5.0) == Choice(frozenset(), 0.0)
 
 
+def test_where_all_that_gain_keep_the_bound_together_their_own_errors_are_not_needed() -> None:
+    options = [Option(0, 4.0, 1.0), Option(1, 1.0, 0.99), Option(2, 2.0, 1.0)]
+    together, asked = adding_up({0: 0.3, 2: 0.4})
+    assert every_one(options, together) == Choice(frozenset({0, 2}), 0.7)
+    assert asked == [frozenset({0, 2})]
+    assert every_one(options, lambda layers: MARGIN + 0.01) is None
+    assert every_one([Option(0, 1.0, 2.0)], adding_up({})[0]) == Choice(frozenset(), 0.0)
+
+
+def test_a_layer_that_is_as_fast_in_either_goes_with_the_others_where_the_bound_allows_it() -> None:
+    # 1 neither gains nor loses 5 %, 2 loses 10 %
+    options = [Option(0, 4.0, 1.0, 0.1), Option(1, 1.0, 1.02), Option(2, 1.0, 1.1)]
+    chosen = Choice(frozenset({0}), 0.1)
+    assert with_company(chosen, options, lambda layers: 0.2) == Choice(frozenset({0, 1}), 0.2)
+    assert with_company(chosen, options, lambda layers: MARGIN + 0.01) == chosen
+    nothing = Choice(frozenset(), 0.0)
+    assert with_company(nothing, options, lambda layers: 0.0) == nothing
+
+
 @pytest.mark.parametrize(
     ("option", "error", "chosen", "said"),
     [
@@ -76,6 +95,13 @@ def test_what_counts_is_the_error_of_all_together_not_their_sum() -> None:
         (Option(0, 2.0, 1.0, 0.1), 1e-3, True, "1.000 ms in int8, 2.000 ms in float32, for an error of 1.0e-03"),
         (Option(0, 2.0, 1.0, 0.1), 1e-3, False, "the bound is used up by layers that save more for their error"),
         (Option(0, 2.0, 1.0), None, False, "there was no time to measure its error"),
+        (
+            Option(0, 2.0, 1.0),
+            None,
+            True,
+            "1.000 ms in int8, 2.000 ms in float32; all that gain keep the bound together",
+        ),
+        (Option(0, 1.0, 1.0), None, True, "it goes with its neighbours: 1.000 ms in int8"),
     ],
 )
 def test_each_layer_has_its_reason(option: Option, error: float | None, chosen: bool, said: str) -> None:
