@@ -89,7 +89,7 @@ def test_every_option_arrives_in_a_spec_that_the_optimizer_accepts(fuseworks: Co
 def test_what_is_not_given_keeps_the_optimizers_own_defaults(fuseworks: Command):
     fuseworks("optimize", fuseworks.model("ok"), "--out", "out")
     spec = seen(fuseworks)
-    assert spec["policy"] == {"budget_s": 480.0}
+    assert spec["policy"] == {"budget_s": 290.0}
     assert "workload" not in spec
     assert RunSpec.model_validate(spec).policy.precisions == ["float32"]
 
