@@ -1,7 +1,7 @@
 # Fuseworks. `make` alone lists what there is.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test frontend messages openapi demo run test test-whole test-slow test-hostile check format doctor bench bench-quick calibrate aot aot-check lock clean
+.PHONY: help setup setup-test frontend messages openapi demo run test test-whole test-slow test-hostile check format doctor bench bench-quick calibrate aot aot-check correctness gpu-check lock clean
 
 PY := .venv/bin/python
 SETUP := chosen=$$(scripts/find_python.sh) && "$$chosen" scripts/set_up.py
@@ -94,6 +94,13 @@ aot: setup ## Compile the kernels for GPUs that are not here, and write kernels/
 
 aot-check: setup ## Fail where a kernel became worse than kernels/aot/report.json says (CHANGED=1: look at changed ones only)
 	@$(PY) -m kernels.aot check $(if $(filter 1,$(CHANGED)),--changed)
+
+correctness: setup ## Run the kernels under Triton's interpreter and write kernels/correctness.json anew (ALL=1: what did not change, too)
+	@TRITON_INTERPRET=1 OMP_NUM_THREADS=1 $(PY) -m kernels.correctness $(if $(filter 1,$(ALL)),--all)
+
+# No set-up: a machine with a GPU may have torch and triton of its own and no network. PY=python3 names its Python.
+gpu-check: ## On a machine with a GPU: check, tune and measure the kernels, in eight minutes (INTERPRETER=1: a dry run without)
+	@$(PY) -m benchmarks.gpu_check $(if $(filter 1,$(INTERPRETER)),--interpreter)
 
 lock: setup-test ## Resolve the bounds of pyproject.toml anew into requirements.lock (UPGRADE=1: newest versions)
 	@$(PY) scripts/lock.py $$(command -v uv || echo .venv/bin/uv)

@@ -77,9 +77,10 @@ class Launch:
     num_warps: int = 4
     num_stages: int = 2
 
-    def run(self) -> None:
+    def run(self) -> Any:
+        """Gives back what Triton compiled for it; nothing under the interpreter."""
         options = {"num_warps": self.num_warps, "num_stages": self.num_stages}
-        jit(self.function)[self.grid](*self.args, **self.constants, **options)
+        return jit(self.function)[self.grid](*self.args, **self.constants, **options)
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,8 @@ class Kernel(ABC):
     """Floating point arguments that get no gradient."""
     capability: ClassVar[int] = 80
     """Least compute capability on CUDA, as in `sm_80`."""
+    reasons: ClassVar[Mapping[str, str]] = {}
+    """Why it has an exception when compiled, by its kind (`aot/causes.py`), where figures alone do not show it."""
 
     @abstractmethod
     def reference(self, *args: Any, **kwargs: Any) -> Any:

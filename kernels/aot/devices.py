@@ -7,7 +7,7 @@ from them is a bound. `sources` says where each comes from. Imports neither torc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -45,6 +45,8 @@ class Device:
     shared_bytes_reserved: int
     """What the system itself takes of each block's shared memory."""
     sources: tuple[str, ...]
+    driver_names: tuple[str, ...] = ()
+    """As the driver calls the model, to know one that is here. Other models of a target have other rates."""
 
     @property
     def architecture(self) -> str:
@@ -89,6 +91,7 @@ A100 = _nvidia(
         "rates: NVIDIA A100 Tensor Core GPU data sheet, SXM 80 GB",
         f"latency: {LATENCY}: some 466 cycles at 1.41 GHz, rounded",
     ),
+    driver_names=("NVIDIA A100-SXM4-80GB",),
 )  # fmt: skip
 
 H100 = _nvidia(
@@ -111,7 +114,22 @@ H100 = _nvidia(
         "rates: NVIDIA H100 Tensor Core GPU Architecture white paper, H100 SXM5, dense",
         f"latency: {LATENCY}: some 479 cycles at 1.755 GHz, rounded",
     ),
+    driver_names=("NVIDIA H100 80GB HBM3",),
 )  # fmt: skip
+
+# Of the H100 it differs in its memory alone. Nothing is compiled for it apart: its target is the H100's.
+H200 = replace(
+    H100,
+    name="NVIDIA H200 SXM 141 GB",
+    memory_bytes_per_s=4.8e12,
+    memory_bytes=141_000_000_000,
+    sources=(
+        *H100.sources[:2],
+        "memory: NVIDIA H200 Tensor Core GPU data sheet, H200 SXM",
+        "latency: an assumption, the H100's",
+    ),
+    driver_names=("NVIDIA H200",),
+)
 
 B200 = _nvidia(
     name="NVIDIA B200 SXM 180 GB",
@@ -134,6 +152,7 @@ B200 = _nvidia(
         "multiprocessors and L2: as the driver reports them, 148 and 126 MiB",
         "latency: an assumption, the H100's: the bytes in flight that are asked of a kernel are rather too few",
     ),
+    driver_names=("NVIDIA B200",),
 )  # fmt: skip
 
 MI300X = Device(
@@ -165,9 +184,11 @@ MI300X = Device(
         "rates: AMD Instinct MI300X data sheet, dense",
         "latency: an assumption: no published figure is at hand",
     ),
+    driver_names=("AMD Instinct MI300X", "AMD Instinct MI300X OAM"),
 )  # fmt: skip
 
 DEVICES: tuple[Device, ...] = (A100, H100, B200, MI300X)
+KNOWN: tuple[Device, ...] = (*DEVICES, H200)
 TARGETS: tuple[str, ...] = tuple(device.target for device in DEVICES)
 
 
@@ -177,3 +198,8 @@ def device_of(target: str) -> Device:
         if device.target == target:
             return device
     raise UnknownTarget(f"there is no figure of a device for {target!r}; known: {', '.join(TARGETS)}")
+
+
+def device_called(driver_name: str) -> Device | None:
+    """The device that the driver calls so; None where its rates are not in the table."""
+    return next((device for device in KNOWN if driver_name in device.driver_names), None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kernels.aot.causes import kinds
 from kernels.aot.report import Row
 
 HEADER = (
@@ -44,18 +45,21 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
 
 def exceptions(row: Row) -> Iterator[str]:
     """What one would not want of a kernel, in words."""
-    if "error" in row:
-        yield f"does not compile: {row['error'].splitlines()[0][:200]}"
-        return
-    if row["blocks_per_sm"] == 0:
-        yield f"does not launch: over the limit of {row['limited_by']}"
-    if row["spills"]:
-        yield f"spills ({row['spills']} instructions)"
-    if row["loads"] and not row["vector_loads"] and row["call"]["bound_by"] == "memory":
-        yield f"memory-bound without 128-bit loads ({_widths(row)})"
-    if 0 < row["bytes_in_flight"] < row["bytes_in_flight_wanted"] and row["call"]["bound_by"] == "memory":
-        share = row["bytes_in_flight"] / row["bytes_in_flight_wanted"]
-        yield f"memory-bound with {share:.0%} of the bytes in flight that the bandwidth needs"
+    for kind in kinds(row):
+        yield _text(kind, row)
+
+
+def _text(kind: str, row: Row) -> str:
+    if kind == "does_not_compile":
+        return f"does not compile: {row['error'].splitlines()[0][:200]}"
+    if kind == "over_limit":
+        return f"does not launch: over the limit of {row['limited_by']}"
+    if kind == "spills":
+        return f"spills ({row['spills']} instructions)"
+    if kind == "narrow_loads":
+        return f"memory-bound without 128-bit loads ({_widths(row)})"
+    share = row["bytes_in_flight"] / row["bytes_in_flight_wanted"]
+    return f"memory-bound with {share:.0%} of the bytes in flight that the bandwidth needs"
 
 
 def _name(row: Row) -> str:

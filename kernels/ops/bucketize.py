@@ -63,6 +63,16 @@ class Bucketize(Kernel):
     name = "bucketize"
     schema = "(Tensor x, Tensor boundaries, bool right) -> Tensor"
     tolerances = rows.EXACT
+    reasons: ClassVar[dict[str, str]] = {
+        "few_bytes_in_flight": (
+            "The search halves the boundaries: where a step reads hangs on what the step before found, so a "
+            "thread has one load under way. The boundaries are few and stay in the cache."
+        ),
+        "narrow_loads": (
+            "Which boundary a value is compared with differs from thread to thread, so those loads are of one "
+            "value each whatever the tile."
+        ),
+    }
     differentiable = False
     patterns: ClassVar[dict[str, Any]] = {
         "aten.bucketize": call(aten.bucketize.Tensor, tensor("x"), tensor("boundaries"), right=anything("right")),

@@ -5,7 +5,8 @@
     out    = sum over l of softmax(s)[l] * k[l]
 
 Nothing of the size [batch, steps, 4 * width] is in memory. Products are accumulated in float32; features and hidden
-values are rounded to the dtype before a product.
+values are rounded to the dtype before a product. The weights stay on the multiprocessor where they fit, else they are
+walked in slices of BLOCK_1 hidden values and BLOCK_K features, out of the cache again for each tile of steps.
 
 Source: Zhou et al., "Deep Interest Network for Click-Through Rate Prediction", 2018 (arXiv 1706.06978).
 Not for: other activations than ReLU, more or fewer hidden layers, keys wider than 128 or layers wider than 256.
@@ -76,23 +77,28 @@ def _kernel(  # type: ignore[no-untyped-def]
     SIZE_1: tl.constexpr,
     SIZE_2: tl.constexpr,
     STEPS: tl.constexpr,
+    BLOCK_1: tl.constexpr,
+    BLOCK_K: tl.constexpr,
 ):
     sample = tl.program_id(0).to(tl.int64)  # int64: an offset may pass 2**31
     scale, hidden = tl.cast(scale, tl.float32), tl.cast(hidden, tl.float32)  # a wrapper may pass them as fp64
+    dtype = keys_ptr.dtype.element_ty
     d = tl.arange(0, WIDTH)
-    one = tl.arange(0, SIZE_1)
     two = tl.arange(0, SIZE_2)
-    q = tl.load(query_ptr + sample * width + d, mask=d < width, other=0.0)
-    inside = (d < width)[:, None] & (one < size1)[None, :]
-    at = w1_ptr + one[None, :] * (4 * width) + d[:, None]
-    of_q = tl.load(at, mask=inside, other=0.0)
-    of_k = tl.load(at + width, mask=inside, other=0.0)
-    of_difference = tl.load(at + 2 * width, mask=inside, other=0.0)
-    of_product = tl.load(at + 3 * width, mask=inside, other=0.0)
-    base = tl.sum(q.to(tl.float32)[:, None] * of_q.to(tl.float32), axis=0)
-    base += tl.load(b1_ptr + one, mask=one < size1, other=0.0).to(tl.float32)
-    inside = (one < size1)[:, None] & (two < size2)[None, :]
-    w2 = tl.load(w2_ptr + two[None, :] * size1 + one[:, None], mask=inside, other=0.0)
+    RESIDENT: tl.constexpr = BLOCK_1 == SIZE_1 and BLOCK_K == WIDTH
+    if RESIDENT:
+        one = tl.arange(0, SIZE_1)
+        q = tl.load(query_ptr + sample * width + d, mask=d < width, other=0.0)
+        inside = (d < width)[:, None] & (one < size1)[None, :]
+        at = w1_ptr + one[None, :] * (4 * width) + d[:, None]
+        of_q = tl.load(at, mask=inside, other=0.0)
+        of_k = tl.load(at + width, mask=inside, other=0.0)
+        of_difference = tl.load(at + 2 * width, mask=inside, other=0.0)
+        of_product = tl.load(at + 3 * width, mask=inside, other=0.0)
+        base = tl.sum(q.to(tl.float32)[:, None] * of_q.to(tl.float32), axis=0)
+        base += tl.load(b1_ptr + one, mask=one < size1, other=0.0).to(tl.float32)
+        inside = (one < size1)[:, None] & (two < size2)[None, :]
+        w2 = tl.load(w2_ptr + two[None, :] * size1 + one[:, None], mask=inside, other=0.0)
     b2 = tl.load(b2_ptr + two, mask=two < size2, other=0.0).to(tl.float32)
     w3 = tl.load(w3_ptr + two, mask=two < size2, other=0.0).to(tl.float32)
     b3 = tl.load(b3_ptr).to(tl.float32)
@@ -101,15 +107,42 @@ def _kernel(  # type: ignore[no-untyped-def]
     found = tl.zeros((WIDTH,), tl.float32)
     for first in range(0, length, STEPS):
         step = first + tl.arange(0, STEPS)
+        of_step = keys_ptr + (sample * length + step)[:, None] * width
         there = (step < length)[:, None] & (d < width)[None, :]
-        k = tl.load(keys_ptr + (sample * length + step)[:, None] * width + d[None, :], mask=there, other=0.0)
-        difference = (q[None, :] - k).to(k.dtype)
-        product = (q[None, :] * k).to(k.dtype)
-        layer = tl.dot(k, of_k, input_precision="ieee")  # not TF32: float32 is held to float32's error
-        layer = tl.dot(difference, of_difference, layer, input_precision="ieee")
-        layer = tl.dot(product, of_product, layer, input_precision="ieee") + base[None, :]
-        layer = tl.maximum(layer, 0.0).to(k.dtype)
-        layer = tl.maximum(tl.dot(layer, w2, input_precision="ieee") + b2[None, :], 0.0)
+        # ieee, not TF32: float32 is held to float32's error
+        if RESIDENT:
+            k = tl.load(of_step + d[None, :], mask=there, other=0.0)
+            layer = tl.dot(k, of_k, input_precision="ieee")
+            layer = tl.dot((q[None, :] - k).to(dtype), of_difference, layer, input_precision="ieee")
+            layer = tl.dot((q[None, :] * k).to(dtype), of_product, layer, input_precision="ieee") + base[None, :]
+            second = tl.dot(tl.maximum(layer, 0.0).to(dtype), w2, input_precision="ieee")
+        else:
+            second = tl.zeros((STEPS, SIZE_2), tl.float32)
+            for start in range(0, SIZE_1, BLOCK_1):
+                one = start + tl.arange(0, BLOCK_1)
+                base = tl.load(b1_ptr + one, mask=one < size1, other=0.0).to(tl.float32)
+                layer = tl.zeros((STEPS, BLOCK_1), tl.float32)
+                for along in range(0, WIDTH, BLOCK_K):
+                    part = along + tl.arange(0, BLOCK_K)
+                    q = tl.load(query_ptr + sample * width + part, mask=part < width, other=0.0)
+                    inside = (step < length)[:, None] & (part < width)[None, :]
+                    k = tl.load(of_step + part[None, :], mask=inside, other=0.0)
+                    inside = (part < width)[:, None] & (one < size1)[None, :]
+                    at = w1_ptr + one[None, :] * (4 * width) + part[:, None]
+                    weight = tl.load(at, mask=inside, other=0.0)
+                    base += tl.sum(q.to(tl.float32)[:, None] * weight.to(tl.float32), axis=0)
+                    weight = tl.load(at + width, mask=inside, other=0.0)
+                    layer = tl.dot(k, weight, layer, input_precision="ieee")
+                    weight = tl.load(at + 2 * width, mask=inside, other=0.0)
+                    layer = tl.dot((q[None, :] - k).to(dtype), weight, layer, input_precision="ieee")
+                    weight = tl.load(at + 3 * width, mask=inside, other=0.0)
+                    layer = tl.dot((q[None, :] * k).to(dtype), weight, layer, input_precision="ieee")
+                inside = (one < size1)[:, None] & (two < size2)[None, :]
+                w2 = tl.load(w2_ptr + two[None, :] * size1 + one[:, None], mask=inside, other=0.0)
+                layer = tl.maximum(layer + base[None, :], 0.0).to(dtype)
+                second = tl.dot(layer, w2, second, input_precision="ieee")
+            k = tl.load(of_step + d[None, :], mask=there, other=0.0)
+        layer = tl.maximum(second + b2[None, :], 0.0)
         score = (tl.sum(layer * w3[None, :], axis=1) + b3) / scale
         seen = tl.load(mask_ptr + sample * length + step, mask=step < length, other=0)
         score = tl.where(seen != 0, score, hidden)
@@ -214,8 +247,13 @@ class DinAttention(Kernel):
     def fake(self, query: Tensor, *rest: Any) -> tuple[Tensor, ...]:
         return (torch.empty(query.shape, dtype=query.dtype, device=query.device),)
 
-    def configurations(self, *args: Any) -> tuple[Configuration, ...]:
-        return (configuration(num_warps=4, STEPS=32), configuration(num_warps=8, STEPS=64))
+    def configurations(self, query: Tensor, *rest: Any) -> tuple[Configuration, ...]:
+        # never 64 steps: Triton 3.7.1 then takes Blackwell's tensor memory, and its own pass over that fails
+        if query.dtype == torch.float32:
+            wide = configuration(num_warps=8, num_stages=1, STEPS=32, BLOCK_1=32, BLOCK_K=16)
+            return (wide, configuration(num_warps=4, num_stages=1, STEPS=16, BLOCK_1=32, BLOCK_K=16))
+        sliced = configuration(num_warps=4, num_stages=1, STEPS=32, BLOCK_1=32, BLOCK_K=32)
+        return (configuration(num_warps=4, STEPS=32), sliced)
 
     def launches(self, outputs: Sequence[Tensor], configuration: Configuration, *args: Any) -> list[Launch]:
         query, keys, mask, w1, b1, w2, b2, w3, b3, scale, hidden = args
@@ -225,7 +263,9 @@ class DinAttention(Kernel):
         size1, size2 = w1.shape[0], w2.shape[0]
         tensors = [t.contiguous() for t in (query, keys, mask.to(torch.int8), w1, b1, w2, b2, w3, b3)]
         sizes = {"WIDTH": power_of_two(width, 16), "SIZE_1": power_of_two(size1, 16), "SIZE_2": power_of_two(size2, 16)}
-        constants = {**sizes, **configuration.constants}
+        blocks = {"BLOCK_1": sizes["SIZE_1"], "BLOCK_K": sizes["WIDTH"]}
+        blocks = {name: min(size, configuration.constants.get(name, size)) for name, size in blocks.items()}
+        constants = {**sizes, **configuration.constants, **blocks}
         given = (*tensors, *outputs, length, width, size1, size2, scale, hidden)
         return [Launch(_kernel, (batch,), given, constants, configuration.num_warps, configuration.num_stages)]
 

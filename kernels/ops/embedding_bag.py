@@ -64,6 +64,15 @@ class EmbeddingBag(Kernel):
         **rows.TOLERANCES,
         torch.float32: Tolerance(absolute=1e-5, relative=1e-5),
     }
+    reasons: ClassVar[dict[str, str]] = {
+        "narrow_loads": (
+            "One program adds up one bag, row by row: a tile is a single row of the table, as wide as the embedding."
+        ),
+        "few_bytes_in_flight": (
+            "One program adds up one bag, row by row, and each row's place hangs on its id: what is under way "
+            "comes from many bags at once."
+        ),
+    }
     breadth = 2
     spellings = ("aten.embedding_bag with mode sum or mean",)
 

@@ -159,11 +159,11 @@ class FlashAttention(Kernel):
 
     def configurations(self, q: Tensor, *rest: Any) -> tuple[Configuration, ...]:
         wide = q.shape[-1] > 128
-        return (
-            configuration(num_warps=4, num_stages=2, BLOCK_M=64, BLOCK_N=32 if wide else 64),
-            configuration(num_warps=8, num_stages=2, BLOCK_M=64 if wide else 128, BLOCK_N=32),
-            configuration(num_warps=4, num_stages=2, BLOCK_M=16, BLOCK_N=64),
-        )
+        small = configuration(num_warps=4, num_stages=2, BLOCK_M=16, BLOCK_N=64)
+        tall = configuration(num_warps=8, num_stages=2, BLOCK_M=64 if wide else 128, BLOCK_N=32)
+        if q.dtype == torch.float32:  # its products run on vector units: larger tiles pass all registers
+            return (small, tall)
+        return (configuration(num_warps=4, num_stages=2, BLOCK_M=64, BLOCK_N=32 if wide else 64), tall, small)
 
     def launches(self, outputs: Sequence[Tensor], configuration: Configuration, *args: Any) -> list[Launch]:
         q, k, v, mask, causal, scale = args

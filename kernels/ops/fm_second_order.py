@@ -72,6 +72,12 @@ class FmSecondOrder(Kernel):
     tolerances: ClassVar[dict[torch.dtype, Tolerance]] = {
         dtype: Tolerance(t.absolute * 8, t.relative) for dtype, t in rows.TOLERANCES.items()
     }
+    reasons: ClassVar[dict[str, str]] = {
+        "narrow_loads": (
+            "A field's vector is short (16 at the typical size): a tile is one field of several rows, which "
+            "do not lie beside one another."
+        ),
+    }
     breadth = 6
     patterns: ClassVar[dict[str, Any]] = {
         "0.5 * sum(sum(x) ** 2 - sum(x ** 2))": either(

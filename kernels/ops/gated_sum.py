@@ -68,6 +68,9 @@ class GatedSum(Kernel):
     name = "gated_sum"
     schema = "(Tensor experts, Tensor logits) -> Tensor"
     tolerances = rows.TOLERANCES
+    reasons: ClassVar[dict[str, str]] = {
+        "narrow_loads": "The gate is read one expert at a time, a value for each row.",
+    }
     breadth = 4
     patterns: ClassVar[dict[str, Any]] = {
         "sum(softmax(gate).unsqueeze(-1) * experts, 1)": call(

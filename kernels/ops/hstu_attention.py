@@ -183,11 +183,11 @@ class HstuAttention(Kernel):
     def fake(self, q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, ...]:
         return (torch.empty((*q.shape[:-1], v.shape[-1]), dtype=q.dtype, device=q.device),)
 
-    def configurations(self, *args: Any) -> tuple[Configuration, ...]:
-        return (
-            configuration(num_warps=4, num_stages=2, BLOCK_M=64, BLOCK_N=64),
-            configuration(num_warps=4, num_stages=2, BLOCK_M=32, BLOCK_N=32),
-        )
+    def configurations(self, q: Tensor, *rest: Any) -> tuple[Configuration, ...]:
+        small = configuration(num_warps=4, num_stages=2, BLOCK_M=32, BLOCK_N=32)
+        if q.dtype == torch.float32:  # its products run on vector units: larger tiles pass all registers
+            return (small, configuration(num_warps=4, num_stages=2, BLOCK_M=16, BLOCK_N=32))
+        return (configuration(num_warps=4, num_stages=2, BLOCK_M=64, BLOCK_N=64), small)
 
     def launches(self, outputs: Sequence[Tensor], configuration: Configuration, *args: Any) -> list[Launch]:
         q, k, v, bias, mask, scale, divisor = args

@@ -121,6 +121,11 @@ class MaskedPooling(Kernel):
     name = "masked_pooling"
     schema = "(Tensor x, Tensor mask, float eps, float? floor) -> Tensor"
     tolerances = rows.TOLERANCES
+    reasons: ClassVar[dict[str, str]] = {
+        "narrow_loads": (
+            "The loop walks the steps of a sequence and the mask is one byte a step: neither is wider than a step."
+        ),
+    }
     breadth = 4
     patterns: ClassVar[dict[str, Any]] = {
         "sum(x * m, 1) / sum(m, 1), m = mask.unsqueeze(-1)": _mean(

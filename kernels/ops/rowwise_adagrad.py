@@ -17,7 +17,7 @@ Not for: stochastic rounding, weight decay, or rows wider than 4096. On a CPU th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -61,6 +61,14 @@ class RowwiseAdagrad(Kernel):
     name = "rowwise_adagrad"
     schema = "(Tensor(a!) table, Tensor(b!) state, Tensor ids, Tensor grads, float lr, float eps) -> ()"
     tolerances = rows.TOLERANCES
+    reasons: ClassVar[dict[str, str]] = {
+        "narrow_loads": (
+            "One program updates one row, as wide as the embedding, once all gradients of equal ids are added up."
+        ),
+        "few_bytes_in_flight": (
+            "One program walks the gradients of equal ids one after another: how many there are is in the data."
+        ),
+    }
     mutates = ("table", "state")
     differentiable = False
 

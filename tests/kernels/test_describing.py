@@ -41,8 +41,10 @@ FIRST, SECOND = {**ROW, "configuration": "first"}, {**ROW, "configuration": "sec
 @pytest.fixture(autouse=True)
 def read_anew():
     describing.compiled.cache_clear()
+    describing._rows.cache_clear()
     yield
     describing.compiled.cache_clear()
+    describing._rows.cache_clear()
 
 
 def kept(monkeypatch: pytest.MonkeyPatch, *rows: dict[str, Any]) -> None:

@@ -39,9 +39,7 @@ def test_the_triton_kernel_equals_the_float64_reference(interpreted: dict[Case, 
     """In every dtype, sample and configuration."""
     for case, line in interpreted.items():
         if case[0] == kernel:
-            assert line["excess"] <= line["allowed"], case
-            assert line["canaries_intact"], f"{case}: a store or load went past the end of a buffer"
-            assert line["inputs_unchanged"], case
+            assert line["fault"] is None, case
 
 
 def test_each_case_ran_once_under_the_interpreter(interpreted: dict[Case, dict[str, Any]]) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 
 from django.db.models import F
 
+from fuseworks.fleet.kernel_evidence import Matrix, Measured, matrix_of, measured_of
+from fuseworks.fleet.kernel_exceptions import Exceptional, exceptions_of
 from fuseworks.fleet.models import Worker
 
 
@@ -90,6 +92,9 @@ class Kernel:
     tolerances: list[Tolerance]
     costs: list[Cost]
     compiled: list[Compiled]
+    explained: list[Exceptional]
+    correctness: Matrix | None
+    measured: list[Measured]
 
     @property
     def exceptions(self) -> int:
@@ -151,6 +156,9 @@ def _kernel(entry: dict[str, Any], devices: dict[str, Any]) -> Kernel:
             for one in _dictionaries(entry.get("cost"))
         ],
         compiled=[_compiled(one, devices) for one in _dictionaries(entry.get("resources"))],
+        explained=exceptions_of(_dictionaries(entry.get("exceptions"))),
+        correctness=matrix_of(entry.get("correctness")),
+        measured=measured_of(entry.get("measured")),
     )
 
 

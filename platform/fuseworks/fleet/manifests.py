@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-LONG = ("resources", "cost")
+LONG = ("resources", "cost", "exceptions", "correctness", "measured")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from fuseworks.fleet.kernels import library, read_text
-from fuseworks.fleet.manifests import in_short
+from fuseworks.fleet.manifests import LONG, in_short
 from tests.platform import factories
 from tests.platform.recipes.test_catalog import publish
 from tests.platform.runs.steps import worker_row
@@ -54,6 +54,65 @@ REFUSED = {
     "launch": 0,
     "exceptions": ["does not compile: no such <type>"],
 }
+SPILLS = {
+    "kind": "spills",
+    "cause": "register_limit",
+    "launch": 0,
+    "function": "_kernel",
+    "reason": "Rows are <wide>.",
+    "places": [
+        {
+            "dtype": "float32",
+            "target": "cuda:sm_80",
+            "configuration": f"ROWS={rows}",
+            "facts": {"limit": 255, "warps": 8},
+            "because": "it takes more than the 255 registers that a thread of 8 warps may have",
+        }
+        for rows in (1, 2)
+    ],
+}
+MATRIX = {
+    "date": "2026-01-02",
+    "triton": "3.7.1",
+    "torch": "2.13.0",
+    "current": True,
+    "rows": [
+        {"dtype": "float32", "sample": "zeros", "edge": True, "outcomes": {"ROWS=1": 0.0}},
+        {"dtype": "float32", "sample": "5x123", "edge": False, "outcomes": {"ROWS=1": 0.25, "ROWS=2": 0.5}},
+        {
+            "dtype": "bfloat16",
+            "sample": "5x123",
+            "edge": False,
+            "outcomes": {"ROWS=1": "it is <wrong>", "ROWS=2": 0.125},
+        },
+    ],
+}
+ON_H200 = {
+    "device": "NVIDIA H200",
+    "target": "cuda:sm_90",
+    "torch": "2.11.0",
+    "triton": "3.6.0",
+    "driver": "580.159.04",
+    "date": "2026-01-03",
+    "cases": 90,
+    "right": 90,
+    "wrong": [],
+    "speeds": [
+        {
+            "dtype": "float32",
+            "sample": "8192x4096",
+            "best": "ROWS=2",
+            "best_us": 70.0,
+            "untuned_us": 75.5,
+            "reference_us": 210.0,
+            "bound_us": 56.0,
+            "bound_by": "memory",
+            "roofline_share": 0.8,
+            "gigabytes_per_s": 3840.0,
+            "teraflops_per_s": 1.9,
+        }
+    ],
+}
 NORM: dict[str, Any] = {
     "name": "rms_norm",
     "operation": "fuseworks::rms_norm",
@@ -67,6 +126,9 @@ NORM: dict[str, Any] = {
     "tolerances": {"float32": {"absolute": 2e-6, "relative": 3e-6}},
     "cost": [{"dtype": "float32", "sample": "8192x4096", "bytes": 268435456, "flops": 134000000}],
     "resources": [ON_SM_90, REFUSED],
+    "exceptions": [SPILLS],
+    "correctness": MATRIX,
+    "measured": [ON_H200],
 }
 SOFTMAX = {"name": "jagged_softmax", "formula": "Softmax of rows of unequal length.", "patterns": []}
 MANIFEST = {
@@ -225,5 +287,5 @@ def test_the_workers_list_leaves_out_what_makes_a_manifest_long() -> None:
     told(copy.deepcopy(MANIFEST))
     api = factories.api_for(factories.make_user())
     (worker,) = api.get("/api/v1/workers/").json()["workers"]
-    assert worker["manifest"]["kernels"][0] == {k: v for k, v in NORM.items() if k not in ("resources", "cost")}
+    assert worker["manifest"]["kernels"][0] == {k: v for k, v in NORM.items() if k not in LONG}
     assert in_short({"kernels": 3}) == {"kernels": 3}

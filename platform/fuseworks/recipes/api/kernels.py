@@ -65,6 +65,82 @@ class KernelCompiledSerializer(serializers.Serializer[Any]):
     exceptions = serializers.ListField(child=serializers.CharField(), help_text="what one would not want of it")
 
 
+class KernelExceptionPlaceSerializer(serializers.Serializer[Any]):
+    dtype = serializers.CharField()
+    target = serializers.CharField()
+    configuration = serializers.CharField()
+    because = serializers.CharField(help_text="the cause in words, with this place's figures")
+
+
+class KernelExceptionSerializer(serializers.Serializer[Any]):
+    """One cause of what one would not want of a compiled kernel, of all its configurations: predicted."""
+
+    kind = serializers.CharField(help_text="spills, narrow_loads, few_bytes_in_flight, over_limit, does_not_compile")
+    cause = serializers.CharField()
+    launch = serializers.IntegerField(allow_null=True)
+    function = serializers.CharField(help_text="the Triton function")
+    reason = serializers.CharField(allow_blank=True, help_text="what the kernel's own file says of it")
+    places = KernelExceptionPlaceSerializer(many=True)
+
+
+class KernelOutcomeSerializer(serializers.Serializer[Any]):
+    configuration = serializers.CharField()
+    error_share = serializers.FloatField(allow_null=True, help_text="worst error by what is allowed; null when wrong")
+    fault = serializers.CharField(allow_blank=True, help_text="what is wrong")
+
+
+class KernelCellSerializer(serializers.Serializer[Any]):
+    outcomes = KernelOutcomeSerializer(many=True)
+
+
+class KernelMatrixRowSerializer(serializers.Serializer[Any]):
+    sample = serializers.CharField()
+    edge = serializers.BooleanField(help_text="arguments that are chosen to hurt")
+    cells = serializers.ListField(child=KernelCellSerializer(allow_null=True), help_text="in the order of `dtypes`")
+
+
+class KernelMatrixSerializer(serializers.Serializer[Any]):
+    """Under Triton's interpreter, against the reference in float64."""
+
+    date = serializers.CharField()
+    triton = serializers.CharField()
+    torch = serializers.CharField()
+    current = serializers.BooleanField(help_text="false: the kernel was changed since")
+    cases = serializers.IntegerField()
+    right = serializers.IntegerField()
+    dtypes = serializers.ListField(child=serializers.CharField())
+    rows = KernelMatrixRowSerializer(many=True)
+
+
+class KernelSpeedSerializer(serializers.Serializer[Any]):
+    dtype = serializers.CharField()
+    sample = serializers.CharField()
+    best = serializers.CharField(allow_blank=True, help_text="the configuration")
+    best_us = serializers.FloatField(allow_null=True)
+    untuned_us = serializers.FloatField(allow_null=True)
+    reference_us = serializers.FloatField(allow_null=True, help_text="the formula in plain torch")
+    bound_us = serializers.FloatField(allow_null=True)
+    bound_by = serializers.CharField(allow_blank=True)
+    roofline_share = serializers.FloatField(allow_null=True)
+    gigabytes_per_s = serializers.FloatField(allow_null=True)
+    teraflops_per_s = serializers.FloatField(allow_null=True)
+
+
+class KernelMeasuredSerializer(serializers.Serializer[Any]):
+    """Of one device."""
+
+    device = serializers.CharField()
+    target = serializers.CharField()
+    torch = serializers.CharField()
+    triton = serializers.CharField()
+    driver = serializers.CharField(allow_blank=True)
+    date = serializers.CharField()
+    cases = serializers.IntegerField(allow_null=True)
+    right = serializers.IntegerField(allow_null=True)
+    wrong = serializers.ListField(child=serializers.CharField())
+    speeds = KernelSpeedSerializer(many=True)
+
+
 class KernelUserSerializer(serializers.Serializer[Any]):
     recipe = serializers.UUIDField(source="version.recipe_id")
     version = serializers.UUIDField(source="version.pk")
@@ -79,6 +155,9 @@ class KernelDetailSerializer(KernelSerializer):
     tolerances = KernelToleranceSerializer(many=True)
     costs = KernelCostSerializer(many=True)
     compiled = KernelCompiledSerializer(many=True)
+    explained = KernelExceptionSerializer(many=True, help_text="every exception, of every configuration")
+    correctness = KernelMatrixSerializer(allow_null=True)
+    measured = KernelMeasuredSerializer(many=True, help_text="empty: no GPU has run it")
 
 
 class KernelWithRecipesSerializer(serializers.Serializer[Any]):
