@@ -1,7 +1,7 @@
 # Fuseworks. `make` alone lists what there is.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test frontend messages openapi demo run test test-whole test-slow test-hostile check format doctor bench bench-quick calibrate aot aot-check correctness gpu-check lock clean
+.PHONY: help setup setup-test frontend messages openapi demo run test test-whole test-slow test-hostile check format doctor bench bench-quick calibrate calibrate-predictions aot aot-check correctness gpu-check lock clean
 
 PY := .venv/bin/python
 SETUP := chosen=$$(scripts/find_python.sh) && "$$chosen" scripts/set_up.py
@@ -22,7 +22,7 @@ BENCH = $(PY) -m fuseworks_client bench --lane $(LANE) $(if $(filter 1,$(RESUME)
 
 help: ## List the targets
 	@echo "Fuseworks makes models faster and proves it. Targets:"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-21s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Make .venv with everything that `fuseworks` needs (cached)
 	@$(SETUP)
@@ -88,6 +88,10 @@ bench-quick: setup ## Measure four ranking models beside the best engine of each
 calibrate: setup ## Record identical processes and count wrong verdicts (half an hour; goes on where it was cut)
 	@$(PY) -m benchmarks.calibration record
 	@$(PY) -m benchmarks.calibration analyse
+
+calibrate-predictions: setup ## Record predicted beside measured gains (some 25 minutes; MINUTES=10 records a slice), and correct by them
+	@$(PY) -m benchmarks.predictions record $(if $(MINUTES),--minutes $(MINUTES))
+	@$(PY) -m benchmarks.predictions fit
 
 aot: setup ## Compile the kernels for GPUs that are not here, and write kernels/aot/report.md anew (ALL=1: what did not change, too)
 	@$(PY) -m kernels.aot report $(if $(filter 1,$(ALL)),--all)

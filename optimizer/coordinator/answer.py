@@ -7,6 +7,7 @@ from typing import Any
 
 from optimizer.coordinator.context import RunContext
 from optimizer.coordinator.front import front
+from optimizer.diagnosing.realised import checked_gains
 from optimizer.errors import FuseworksError
 from optimizer.result import (
     AblationRow,
@@ -17,6 +18,7 @@ from optimizer.result import (
     Conditions,
     Diagnosis,
     Evaluation,
+    Finalist,
     Finding,
     FirstComparison,
     Inspection,
@@ -50,6 +52,8 @@ class Answer:
     profile_after: Profile | None = None
     not_profiled_because: str = ""
     findings: list[Finding] = field(default_factory=list)
+    recoverable_share: tuple[float, float] | None = None
+    finalists: list[Finalist] = field(default_factory=list)
     rewrites: list[Rewrite] = field(default_factory=list)
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
     comparisons: list[Comparison] = field(default_factory=list)
@@ -96,7 +100,7 @@ class Answer:
     def result(self, context: RunContext, status: RunStatus, error: FuseworksError | None = None) -> Result:
         same, deployed = self.same_settings, self.as_deployed
         verdict: Verdict | None = same.verdict if same else None
-        return Result(
+        found = Result(
             purpose=context.spec.purpose,
             status=status,
             summary=self.summary or (error.message if error else ""),
@@ -124,6 +128,8 @@ class Answer:
             first_comparison_s=self.first_comparison.at_s if self.first_comparison else None,
             front=front(self.evaluations, self.comparisons) if context.spec.purpose in OF_ONE_MODEL else [],
             findings=self.findings,
+            recoverable_share=self.recoverable_share,
+            finalists=self.finalists,
             profile=self.profile,
             profile_after=self.profile_after,
             not_profiled_because=self.not_profiled_because,
@@ -147,3 +153,5 @@ class Answer:
             elapsed_s=round(context.events.elapsed_s(), 3),
             stages_s={stage: round(seconds, 3) for stage, seconds in context.events.stages_s.items()},
         )
+        found.checked_gains = checked_gains(found) if found.purpose is Purpose.OPTIMIZE else []
+        return found

@@ -167,14 +167,16 @@ def _find_causes(context: RunContext, answer: Answer, *, timeline: bool) -> None
     finally:
         bench.close()
     answer.conditions = prepare.conditions(context, RuntimeSettings())
-    answer.summary = _told(answer.findings)
+    answer.summary = _told(answer.findings, answer.recoverable_share)
 
 
-def _told(findings: Sequence[Finding]) -> str:
+def _told(findings: Sequence[Finding], recoverable: tuple[float, float] | None = None) -> str:
     count = len(findings)
     told = f"{count} finding{'s' if count != 1 else ''}" if count else ""
     returned = sum(finding.counted_share or 0.0 for finding in findings)
     if returned >= WORTH_DOING or any(finding.severity in ("high", "medium") for finding in findings):
+        if recoverable is not None and recoverable[1] >= WORTH_DOING:
+            told += f"; mending what can be told gives back {recoverable[0]:.0%} to {recoverable[1]:.0%} of the time"
         return told
     return f"{told}. {NOTHING}" if told else NOTHING
 

@@ -51,7 +51,7 @@ from optimizer.optimizing.planner import (
     tidying,
 )
 from optimizer.optimizing.settings_plans import backend_of
-from optimizer.result import Candidate, Evaluation, EvaluationStatus
+from optimizer.result import Candidate, Evaluation, EvaluationStatus, Finalist
 from optimizer.spec import RuntimeSettings
 
 # Of the budget, what the search keeps for the ablation beside the judgement. A guess that fits most models; once the
@@ -333,6 +333,7 @@ def _finals(bench: Bench, left_out: list[LeftOut], settings: RuntimeSettings) ->
     with bench.context.events.stage("benchmarking", "Choosing among the finalists, interleaved in fresh processes"):
         screening = judging.final_screening(bench, finalists, settings)
     speedups = screening.speedups
+    bench.answer.finalists = [Finalist(candidate=c, speedup=speedups[c.name]) for c in finalists if c.name in speedups]
     for name, speedup in speedups.items():
         bench.context.events.emit(
             "benchmarking", f"{name}: {speedup:.2f}x among the finalists", candidate=name, speedup=speedup

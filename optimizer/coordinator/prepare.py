@@ -19,7 +19,7 @@ from optimizer.coordinator.capture import Captured, capture
 from optimizer.coordinator.context import RunContext
 from optimizer.coordinator.rewriting import match_passes
 from optimizer.coordinator.workshop import Plan, Workshop
-from optimizer.diagnosing.base import Evidence, diagnose
+from optimizer.diagnosing.base import Evidence, diagnosed
 from optimizer.diagnosing.rules.denormals import MIN_GAIN as DENORMALS_GAIN
 from optimizer.errors import FuseworksError
 from optimizer.result import Candidate, Conditions, Profile
@@ -232,7 +232,7 @@ def find_rewrites(bench: Bench) -> None:
 
 def find_causes(bench: Bench) -> None:
     with bench.context.events.stage("diagnosing", "Looking for what holds the model back"):
-        bench.answer.findings = diagnose(
+        found = diagnosed(
             Evidence(
                 profile=bench.answer.profile,
                 rewrites=bench.answer.rewrites,
@@ -241,8 +241,10 @@ def find_causes(bench: Bench) -> None:
                 outline=bench.captured.outline,
                 workload=bench.captured.workload,
                 samples=bench.captured.samples,
+                target=bench.context.target,
             )
         )
+    bench.answer.findings, bench.answer.recoverable_share = found.findings, found.recoverable
     for finding in bench.answer.findings:
         bench.context.events.emit("diagnosing", finding.title, severity=finding.severity)
 

@@ -28,6 +28,7 @@ from optimizer.result.diagnosis import Diagnosis, TracedRank
 from optimizer.result.document import SCHEMA_VERSION, Result
 from optimizer.result.evaluation import Candidate, Evaluation, Performance, Rewrite, Site
 from optimizer.result.event import Event
+from optimizer.result.gains import CheckedGain, Finalist, GainEvidence, RealisedGain
 from optimizer.result.inspection import Artifact, Conditions, Finding, Inspection, PredictedGain
 from optimizer.result.layer import LayerPlan, LayerPrecision
 from optimizer.result.task_metric import TaskMetric
@@ -39,6 +40,7 @@ __all__ = [
     "Artifact",
     "BestPeer",
     "Candidate",
+    "CheckedGain",
     "ColumnNumerics",
     "ComparedAs",
     "Comparison",
@@ -48,9 +50,11 @@ __all__ = [
     "Evaluation",
     "EvaluationStatus",
     "Event",
+    "Finalist",
     "Finding",
     "FirstComparison",
     "FrontPoint",
+    "GainEvidence",
     "GraphNode",
     "Inspection",
     "Interval",
@@ -71,6 +75,7 @@ __all__ = [
     "Probe",
     "Problem",
     "Profile",
+    "RealisedGain",
     "Result",
     "Rewrite",
     "RunStatus",

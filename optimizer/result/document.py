@@ -21,6 +21,7 @@ from optimizer.result.comparison import (
 )
 from optimizer.result.diagnosis import Diagnosis
 from optimizer.result.evaluation import Evaluation, Rewrite
+from optimizer.result.gains import CheckedGain, Finalist
 from optimizer.result.inspection import Artifact, Conditions, Finding, Inspection
 from optimizer.result.layer import LayerPlan
 from optimizer.result.verification import OutputNumerics
@@ -67,6 +68,7 @@ class Result(Model):
     )
     ablation: list[AblationRow] = Field(default_factory=list)
     comparisons: list[Comparison] = Field(default_factory=list)
+    finalists: list[Finalist] = Field(default_factory=list, description="among whom the winner was chosen")
     first_comparison: FirstComparison | None = None
     first_comparison_s: float | None = Field(default=None, description="when it was told, since the run began")
     front: list[FrontPoint] = Field(
@@ -74,6 +76,13 @@ class Result(Model):
     )
     findings: list[Finding] = Field(default_factory=list)
     diagnosis: Diagnosis | None = Field(default=None, description="diagnose: facts and findings of the traces")
+    recoverable_share: tuple[float, float] | None = Field(
+        default=None,
+        description="least and most of a call's time that all findings together give back; null: nothing was timed",
+    )
+    checked_gains: list[CheckedGain] = Field(
+        default_factory=list, description="what was predicted of the findings' remedies, and what was measured of them"
+    )
     profile: Profile | None = Field(default=None, description="of the baseline, in its default settings")
     profile_after: Profile | None = Field(
         default=None,

@@ -23,6 +23,10 @@ class PredictedGain(Model):
     low: float
     high: float
     model: str = Field(description="how the interval was worked out")
+    confidence: float | None = Field(
+        default=None, description="once it was corrected by what such predictions came to; null: only worked out"
+    )
+    uncorrected: tuple[float, float] | None = Field(default=None, description="low and high as they were worked out")
 
 
 class Finding(Model):
@@ -33,6 +37,9 @@ class Finding(Model):
     remedy: str = ""
     threshold: str = Field(default="", description="from where on it is a finding, and who says so")
     steps: list[str] = Field(default_factory=list, description="the remedy, step by step")
+    mended_by: list[dict[str, Any]] = Field(
+        default_factory=list, description="the steps of a plan that mend it together, as recipes write them"
+    )
     cost_ms: float | None = Field(default=None, description="time that the cause takes")
     cost_share: float | None = Field(default=None, description="of the whole time")
     takes_ms: dict[str, float] = Field(default_factory=dict, description="the cost by the pool of time that it lies in")

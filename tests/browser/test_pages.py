@@ -17,6 +17,7 @@ from tests.platform.factories import make_run
 from tests.platform.recipes.test_kernels import MANIFEST
 from tests.platform.results import predictions
 from tests.platform.results.support import document, finished_run
+from tests.platform.results.test_predicted_gains import ended, told
 from tests.platform.scoping.world import World
 from tests.platform.traces.support import diagnosis_run, read
 
@@ -80,6 +81,10 @@ PAGES: dict[str, Address] = {
     "diagnosis-nothing-fits": lambda world: reverse("run_diagnosis", args=[world.diagnosis.pk]) + "?kind=kernels",
     "diagnosis-of-ranks-compared": at("run_diagnosis", compared_traces),
     "finding": at("run_finding", lambda w: w.diagnosis.pk, lambda w: "data_loading"),
+    "predicted-gains": at("predicted_gains"),
+    "predicted-gains-of-one-remedy": lambda world: (
+        reverse("predicted_gains") + "?rule=many_embeddings&remedy=pass+merge_embedding_tables"
+    ),
     "gates": at("gates"),
     "catalog": at("catalog"),
     "catalog-nothing-fits": lambda world: reverse("catalog") + "?q=nothing-like-this",
@@ -118,7 +123,9 @@ STRANGERS_PAGES = {"sign-in": at("sign_in"), "reset-password": at("reset_passwor
 @pytest.fixture
 def world() -> World:
     made = World()
-    finished_run(document("din"), made.version)
+    shown = finished_run(document("din"), made.version)
+    weak = told(1.0, 1.3, 1.6, evidence="finalists", remedy="pass split_target_attention", rule="rewritable_structure")
+    ended(told(1.1, 1.4, 1.25), told(1.0, 1.2, 0.97), told(1.0, 1.1), weak, run=shown)
     finished_run(predictions.document(purpose="explain"), made.version, target="cuda:sm_90")
     Worker.objects.update(manifest={**MANIFEST, "predicts": ["cuda:sm_80", "cuda:sm_90"]})
     ranks = [read("rank0.json"), read("rank1.json", rank=1, waits_for_data=True)]

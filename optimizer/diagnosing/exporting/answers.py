@@ -13,6 +13,7 @@ def diagnosis_of(result: Result, name: str) -> Diagnosis:
     answer = Diagnosis(
         of=[name],
         findings=result.findings,
+        recoverable_share=result.recoverable_share,
         notes=result.notes,
         sandbox=result.sandbox,
         conditions=result.conditions,

@@ -16,6 +16,7 @@ from optimizer.diagnosing.base import Evidence, Rule
 from optimizer.diagnosing.graphs.counting import GraphFinding
 from optimizer.diagnosing.graphs.view import GraphView, sources
 from optimizer.diagnosing.traces.trace_rule import MOST_RECOVERED, GpuRule, Severity, severity
+from optimizer.optimizing.pass_targets import matched_only
 from optimizer.result import Finding, PredictedGain, Rewrite
 
 MOST_NODES, MOST_REASONS = 40, 3
@@ -65,6 +66,7 @@ class GraphRule(Rule):
             facts |= {"pass": next(iter(mended)), "places_by_pass": mended}
         if refused:
             facts["passes_refuse"] = refused
+        mending = [name for name in mended if name not in matched_only(evidence.target)]
         steps = [f"Let an optimizing run try the pass {name}: {_places(count)}." for name, count in mended.items()]
         steps = [*steps, *sighting.steps]
         return GraphFinding(
@@ -75,6 +77,7 @@ class GraphRule(Rule):
             remedy=" ".join(steps),
             threshold=self.graph_threshold,
             steps=steps,
+            mended_by=[{"pass": name} for name in mending],
             cost_ms=round(share * whole_ms, 4) if share is not None and whole_ms is not None else None,
             cost_share=round(share, 4) if share is not None else None,
             gain=_gain(share, sighting),

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from optimizer.diagnosing.base import Evidence, Rule, register_rule
-from optimizer.result import Finding
+from optimizer.result import Finding, PredictedGain
 
 AS_FAST = 1.02  # within what a few calls in one process can tell
+OFF_BY = 1.05
+MODEL = "calls of one process on either number of threads were timed: their quotient, 5 % less to 5 % more"
 
 
 @register_rule
@@ -23,6 +25,7 @@ class IdleThreads(Rule):
         if not fewer:
             return
         best = min(fewer, key=lambda count: times_ms[count])
+        gain = times_ms[most] / times_ms[best]
         yield Finding(
             rule=self.name,
             severity="medium",
@@ -30,4 +33,6 @@ class IdleThreads(Rule):
             evidence={"call_ms_by_threads": {count: round(ms, 4) for count, ms in sorted(times_ms.items())}},
             remedy="Serve with fewer threads (threads: a runtime step of the recipe), and more processes on the cores "
             "that are left. Where the policy leaves the number open, others are tried on the best candidate.",
+            mended_by=[{"runtime": {"threads": best}}],
+            gain=PredictedGain(low=round(gain / OFF_BY, 4), high=round(gain * OFF_BY, 4), model=MODEL),
         )

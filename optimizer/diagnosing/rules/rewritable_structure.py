@@ -6,8 +6,11 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from optimizer.diagnosing.base import Evidence, Rule, register_rule
+from optimizer.diagnosing.graphs.counting import GraphFinding
+from optimizer.diagnosing.traces.trace_rule import MOST_RECOVERED
+from optimizer.optimizing.pass_targets import matched_only
 from optimizer.optimizing.planner import TIDYING
-from optimizer.result import Finding, Profile, Rewrite
+from optimizer.result import Finding, PredictedGain, Profile, Rewrite
 
 MOST_LINES_TOLD = 3
 LITTLE = 0.01  # of the time: what is spent on less is no finding of weight, however often it stands there
@@ -27,6 +30,23 @@ WRITTEN = {
     "split_batched_linears": "A batched product with constant weights, one for each lane",
     "split_target_attention": "A linear layer over the joined [q, k, q-k, q*k] of target attention",
 }
+# Least and most of the time at those lines that the pass gives back, before anybody measured: proposals, which
+# `calibration.json` corrects. The passes of the kernel library have none for a processor, where nothing is launched.
+RECOVERS = {
+    "batch_weighted_sums": (0.2, 0.7),
+    "deduplicate_rows": (0.5, 0.95),
+    "flatten_gathers": (0.2, 0.7),
+    "fold_batch_norm": (0.0, 0.1),  # the line that calls the layers is the convolution's, too
+    "fuse_attention": (0.1, 0.6),
+    "last_token_pushdown": (0.1, 0.6),  # not what mixes the positions, nor what comes before
+    "merge_embedding_tables": (0.1, 0.6),
+    "merge_parallel_linears": (0.0, 0.1),
+    "skip_masked_scores": (0.1, 0.5),
+    "split_batched_linears": (0.0, 0.4),
+    "split_target_attention": (0.4, 0.75),
+}
+UNKNOWN = (0.0, 0.5)
+MODEL = "{low:.0%} to {high:.0%} of the time at these lines, a proposal for this pass"
 
 
 @register_rule
@@ -43,13 +63,32 @@ class RewritableStructure(Rule):
             share = _share_at(evidence.profile, places)
             if share is not None:
                 facts["share_of_time"] = round(share, 4)
-            yield Finding(
+            possible = rewrite.pass_ not in matched_only(evidence.target)
+            recovers = RECOVERS.get(rewrite.pass_, UNKNOWN)
+            finding = GraphFinding(
                 rule=self.name,
                 severity="low" if share is not None and share < LITTLE else "medium",
                 title=_sentence(rewrite, places, share),
                 evidence=facts,
                 remedy=f"The pass {rewrite.pass_} rewrites it; the measurement says whether that pays on this model.",
+                mended_by=[{"pass": rewrite.pass_}] if possible else [],
+                cost_share=round(share, 4) if share is not None else None,
+                cost_ms=_cost_ms(evidence.profile, share),
+                gain=_gain(share, recovers) if possible else None,
             )
+            at_lines = [node for node in evidence.graph.calls() if node.source in places] if evidence.graph else []
+            yield finding.claiming(at_lines, 1.0, recovers if possible else (0.0, 0.0))
+
+
+def _gain(share: float | None, recovers: tuple[float, float]) -> PredictedGain | None:
+    if not share:
+        return None
+    low, high = (1 / (1 - min(part * share, MOST_RECOVERED)) for part in recovers)
+    return PredictedGain(low=round(low, 4), high=round(high, 4), model=MODEL.format(low=recovers[0], high=recovers[1]))
+
+
+def _cost_ms(profile: Profile | None, share: float | None) -> float | None:
+    return round(share * profile.total_ms, 4) if profile is not None and share is not None else None
 
 
 def _sentence(rewrite: Rewrite, places: list[str], share: float | None) -> str:

@@ -1,4 +1,4 @@
-"""The result document of a run, whole, and the headline figures that lists sort and filter by."""
+"""The result document of a run, whole; what lists sort by; and its predicted gains with what came of them."""
 
 from __future__ import annotations
 
@@ -36,3 +36,29 @@ class RunResult(Row):
 
     class Meta:
         indexes: ClassVar[list[Any]] = [models.Index(fields=["verdict", "-speedup"])]
+
+
+class CheckedGain(Row):
+    """One of the document's `checked_gains`: a finding's predicted gain, and what the run measured of its remedy."""
+
+    run = models.ForeignKey(Run, models.CASCADE, related_name="checked_gains")
+    rule = models.CharField(max_length=80)
+    remedy = models.CharField(max_length=300, help_text="pass NAME or setting NAME, several joined by +")
+    target = models.CharField(max_length=40)
+    predicted_low = models.FloatField()
+    predicted_high = models.FloatField()
+    confidence = models.FloatField(null=True, help_text="null: the prediction was not corrected by records")
+    uncorrected_low = models.FloatField(null=True)
+    uncorrected_high = models.FloatField(null=True)
+    model = models.TextField(blank=True, help_text="how the interval was worked out")
+    realised = models.FloatField(null=True, help_text="time without the remedy / time with it; null: not measured")
+    realised_low = models.FloatField(null=True)
+    realised_high = models.FloatField(null=True)
+    evidence = models.CharField(max_length=12, blank=True, help_text="judgement, ablation, finalists, screening")
+    measured_on = models.CharField(max_length=300, blank=True)
+    reason = models.CharField(max_length=500, blank=True, help_text="why nothing was measured of it")
+
+    objects = Results.as_manager()
+
+    class Meta:
+        indexes: ClassVar[list[Any]] = [models.Index(fields=["rule", "remedy"])]

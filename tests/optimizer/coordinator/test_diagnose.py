@@ -11,7 +11,7 @@ import pytest
 
 from optimizer.__main__ import _folder, main
 from optimizer.coordinator import diagnose as diagnosing
-from optimizer.coordinator.diagnose import diagnose
+from optimizer.coordinator.diagnose import _told, diagnose
 from optimizer.coordinator.traces import TraceFile, read_traces
 from optimizer.diagnosing.diagnosis import NOTHING, Diagnosis
 from optimizer.errors import FuseworksError
@@ -227,3 +227,9 @@ def test_the_exit_code_says_whose_fault_it_is(
     assert out.out[:1] == text
     assert "a JSON object with the keys a" in out.err and "torch.profiler.profile" in out.err
     assert main(["diagnose", "--trusted", *flags, str(tmp_path / "none.json")]) == 64
+
+
+def test_a_models_summary_says_what_mending_gives_back_where_that_is_worth_it() -> None:
+    finding = Finding(rule="a", severity="high", title="slow", counted_share=0.2)
+    assert _told([finding], (0.1, 0.3)) == ("1 finding; mending what can be told gives back 10% to 30% of the time")
+    assert _told([finding], (0.0, 0.01)) == _told([finding], None) == "1 finding"

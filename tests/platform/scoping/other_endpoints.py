@@ -72,6 +72,8 @@ WORKERS: dict[str, Case] = {
 }
 RESULTS: dict[str, Case] = {
     "run-result": case(a_run, GET=team("viewer")),
+    "predicted-gains": case(GET=anyone()),
+    "predicted-gain-tracks": case(GET=anyone()),
     "comparisons": case(GET=team("viewer", query=two_runs)),
 }
 TRACES: dict[str, Case] = {

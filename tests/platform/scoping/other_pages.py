@@ -109,6 +109,7 @@ RUNS: dict[str, Case] = {
 RESULTS: dict[str, Case] = {
     "run_comparison": case(a_run, GET=team("viewer")),
     "run_file": case(a_file, GET=team("viewer")),
+    "predicted_gains": case(GET=anyone()),
     "comparisons": case(
         GET=team("viewer", query=two_runs),
         POST=team("member", lambda w: {"runs": [w.finished_too.pk, w.finished.pk]}),

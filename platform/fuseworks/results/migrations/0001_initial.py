@@ -14,6 +14,57 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
+            name="CheckedGain",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("updated_at", models.DateTimeField(auto_now=True)),
+                ("rule", models.CharField(max_length=80)),
+                (
+                    "remedy",
+                    models.CharField(help_text="pass NAME or setting NAME, several joined by +", max_length=300),
+                ),
+                ("target", models.CharField(max_length=40)),
+                ("predicted_low", models.FloatField()),
+                ("predicted_high", models.FloatField()),
+                (
+                    "confidence",
+                    models.FloatField(help_text="null: the prediction was not corrected by records", null=True),
+                ),
+                ("uncorrected_low", models.FloatField(null=True)),
+                ("uncorrected_high", models.FloatField(null=True)),
+                ("model", models.TextField(blank=True, help_text="how the interval was worked out")),
+                (
+                    "realised",
+                    models.FloatField(
+                        help_text="time without the remedy / time with it; null: not measured", null=True
+                    ),
+                ),
+                ("realised_low", models.FloatField(null=True)),
+                ("realised_high", models.FloatField(null=True)),
+                (
+                    "evidence",
+                    models.CharField(
+                        blank=True, help_text="judgement, ablation, finalists, screening", max_length=12
+                    ),
+                ),
+                ("measured_on", models.CharField(blank=True, max_length=300)),
+                (
+                    "reason",
+                    models.CharField(blank=True, help_text="why nothing was measured of it", max_length=500),
+                ),
+                (
+                    "run",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="checked_gains", to="runs.run"
+                    ),
+                ),
+            ],
+            options={
+                "indexes": [models.Index(fields=["rule", "remedy"], name="results_che_rule_ee5979_idx")],
+            },
+        ),
+        migrations.CreateModel(
             name="RunResult",
             fields=[
                 ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),

@@ -97,6 +97,7 @@ def _page(run: Run, stored: RunResult, result: Result, against: ModelVersion | N
         "rewrites": told,
         "rewrites_silent": silent,
         "ablation": gains,
+        "checked_gains": run.checked_gains.order_by("rule", "remedy"),
         "ablation_bars": tables.ablation_bars(gains),
         **_operations(result),
         "fixed": conditions.facts(result.conditions.fixed if result.conditions else None),

@@ -2,7 +2,7 @@
 
 {{ output.error|scientific }}  {{ operation.flops|count }}  {{ shapes|shapes }}  {{ kernel.nodes|nodes }}
 {{ kernel.bound_us|us }}  {{ kernel|loads }}  {{ row.lower_ms|more_ms }}  {{ row.bytes_moved|more_bytes }}
-{{ evidence|facts }}
+{{ evidence|facts }}  {{ gain.evidence|gain_evidence }}
 """
 
 from __future__ import annotations
@@ -45,6 +45,19 @@ EVIDENCE: dict[str, tuple[Any, Callable[[Any], str]]] = {
     "share_of_time": (gettext_lazy("share of the time"), figures.percent),
     "notes": (gettext_lazy("notes"), in_words),
 }
+
+# `optimizer.result.GainEvidence`: what a realised gain rests on
+GAIN_EVIDENCE = {
+    "judgement": gettext_lazy("the judgement, the original in both settings"),
+    "ablation": gettext_lazy("ablation, the winner without it"),
+    "finalists": gettext_lazy("the choice among finalists, not judged"),
+    "screening": gettext_lazy("the screening, not judged"),
+}
+
+
+@register.filter
+def gain_evidence(value: str) -> Any:
+    return GAIN_EVIDENCE.get(value, value)
 
 
 @register.filter

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from optimizer.diagnosing.base import RULES, Evidence, diagnose
+from optimizer.diagnosing.base import RULES, Evidence, diagnose, diagnosed
 from optimizer.result import Finding, Rewrite, Site
 from tests.optimizer.diagnosing.graphs.drawn import Drawing, workload
 
@@ -324,3 +324,44 @@ def test_a_constant_that_is_repeated_and_what_is_computed_with_first_are_no_broa
     assert through("", "contiguous")
     assert through("weight", "contiguous") == []
     assert through("", "relu") == [], "a pass over all copies, but not of this layer"
+
+
+# ---- what mending all of it gives back -------------------------------------------------------------------------------
+
+
+def test_a_pass_that_mends_it_is_named_as_a_step_of_a_plan_where_the_target_can_have_it() -> None:
+    drawing = attention()
+    rewrites = [rewrite("fuse_attention", "weights"), rewrite("fuse_operations", "weights")]
+    (on_cpu,) = found("written_out_attention", drawing.evidence(rewrites=rewrites))
+    assert on_cpu.mended_by == [{"pass": "fuse_attention"}], "kernels of the library are lowered again for a processor"
+    (on_gpu,) = found("written_out_attention", drawing.evidence(rewrites=rewrites, target="cuda:sm_90"))
+    assert on_gpu.mended_by == [{"pass": "fuse_attention"}, {"pass": "fuse_operations"}]
+
+
+def test_lines_that_a_pass_rewrites_have_a_cost_a_gain_and_a_share_that_counts() -> None:
+    drawing = Drawing().add("x").add("y", "linear", "x", source="m.py:3").add("z", "relu", "y", source="m.py:4")
+    site = Site(node="y", source="m.py:3", reason="done")
+    one = Rewrite(pass_="split_batched_linears", applied=[site], nodes_before=3, nodes_after=2, seconds=0.0)
+    evidence = drawing.evidence(rewrites=[one], profile=drawing.profile(y=6.0, z=4.0), target="cuda:sm_90")
+    (finding,) = [f for f in diagnosed(evidence).findings if f.rule == "rewritable_structure"]
+    assert (finding.cost_ms, finding.cost_share) == (6.0, 0.6)
+    # none to two fifths of 6 of 10 ms come back
+    assert finding.gain is not None and (finding.gain.low, finding.gain.high) == (1.0, round(10 / 7.6, 4))
+    assert finding.mended_by == [{"pass": "split_batched_linears"}]
+    assert finding.counted_share == pytest.approx(0.6 * 0.2)
+
+
+def test_what_all_findings_give_back_counts_settings_after_what_rewrites_leave() -> None:
+    drawing = attention()
+    profile = drawing.profile(scores=5.0, scaled=1.0, weights=2.0, out=2.0)
+    # 4,000 faults of 0.25 to 1.5 us: 1 to 6 of 10 ms
+    profile = profile.model_copy(update={"page_faults_per_call": 4000.0, "unprofiled_ms": 10.0})
+    found = diagnosed(drawing.evidence(profile=profile, target="cuda:sm_90"))
+    faults = next(f for f in found.findings if f.rule == "page_faults")
+    # attention gives back 30 to 90 % of 3 of 10 ms: 0.09 to 0.27, which leaves 0.91 to 0.73
+    assert found.recoverable == pytest.approx((0.09 + 0.1 * 0.73, 0.27 + 0.6 * 0.91), abs=1e-3)
+    assert faults.counted_share == pytest.approx(0.35 * 0.82, abs=1e-3)
+
+
+def test_without_a_profile_nothing_says_what_comes_back() -> None:
+    assert diagnosed(attention().evidence()).recoverable is None
