@@ -43,6 +43,7 @@ def planner_of(bench: Bench, settings: RuntimeSettings) -> Planner:
             int8_refusal=int8_refusal(context.target, machine.cpu_isa()),
             serve_sizes=len(serving_sizes(bench.workload)) if bench.workload.dims else 0,
             target=context.target,
+            threads=context.threads,
             launch_bound=launch_bound(bench.answer.profile),
         )
     )

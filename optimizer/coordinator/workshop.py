@@ -139,7 +139,7 @@ class Workshop:
 
     def _matched_only(self) -> list[str]:
         """Of all passes, those whose rewrites nothing is built from on this target, but that tell what they find."""
-        return sorted(matched_only(self.context.target)) if self.captured.format == "pt2" else []
+        return sorted(matched_only(self.context.target, self.context.threads)) if self.captured.format == "pt2" else []
 
     def _rewrite(self, passes: tuple[PassStep, ...] | None, timeout_s: float) -> Rewritten:
         folder = self.context.folder("rewritten")

@@ -69,6 +69,7 @@ class Facts:
     bfloat16_refusal: str | None
     serve_sizes: int = 0  # how many sizes production calls it with; 0 where no dimension varies
     target: str = "cpu"
+    threads: int | None = None
     int8_refusal: str | None = None
     launch_bound: str | None = None  # what shows that launching kernels bounds a call
 
@@ -267,7 +268,7 @@ class Planner:
         return tuple(
             PassStep(pass_=r.pass_, options=r.options)
             for r in self.rewrites
-            if r.applied and r.pass_ not in self.blamed | matched_only(self.facts.target)
+            if r.applied and r.pass_ not in self.blamed | matched_only(self.facts.target, self.facts.threads)
         )
 
     def _usable(self, order: Sequence[str], peer: bool = False, low: PrecisionStep | None = None) -> list[str]:
