@@ -42,6 +42,7 @@ RECOVERS = {
     "merge_embedding_tables": (0.1, 0.6),
     "merge_parallel_linears": (0.0, 0.1),
     "skip_masked_scores": (0.1, 0.5),
+    "skip_padded_rows": (0.0, 0.4),
     "split_batched_linears": (0.0, 0.4),
     "split_target_attention": (0.4, 0.75),
 }

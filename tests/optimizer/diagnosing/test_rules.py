@@ -5,7 +5,8 @@ import pytest
 from optimizer.diagnosing.base import RULES, Evidence, diagnose
 from optimizer.diagnosing.rules.rewritable_structure import RECOVERS, WRITTEN
 from optimizer.optimizing.base import standard_order
-from optimizer.optimizing.planner import KERNELS, TIDYING
+from optimizer.optimizing.pass_targets import GPU_ONLY
+from optimizer.optimizing.planner import TIDYING
 from optimizer.result import Operation, Profile, Rewrite, Site
 
 
@@ -180,6 +181,6 @@ def test_faults_beyond_all_of_the_time_are_predicted_to_take_most_of_it():
 
 
 def test_every_pass_that_a_plan_for_a_processor_may_have_predicts_its_gain():
-    told = {one.name for one in standard_order()} - TIDYING - KERNELS
+    told = {one.name for one in standard_order()} - TIDYING - GPU_ONLY
     assert told == set(RECOVERS)
     assert all(0 <= low <= high < 1 for low, high in RECOVERS.values())
