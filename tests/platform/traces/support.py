@@ -20,7 +20,7 @@ from tests.platform import factories
 from tests.platform.results.support import finished_run
 
 TRACE = b'{"traceEvents": []}'
-GZIPPED = gzip.compress(TRACE)
+GZIPPED = gzip.compress(TRACE, mtime=0)
 NAME = "rank0.json.gz"
 
 
