@@ -177,7 +177,7 @@ def test_a_contender_that_ignores_strides_is_refused() -> None:
 
 def test_answers_remembered_by_content_are_right_and_gain_nothing() -> None:
     """No timed set comes twice, so that a look-up by content never finds anything."""
-    from optimizer.benchmarking.bursts import Entrant, try_burst, warm_up
+    from optimizer.benchmarking.bursts import MIN_CALLS, Entrant, try_burst, warm_up
     from optimizer.inputs import draw
 
     remembering = Remembering(lambda x: x.numpy().tobytes())
@@ -193,7 +193,9 @@ def test_answers_remembered_by_content_are_right_and_gain_nothing() -> None:
         try_burst(entrant, fresh, [fresh() for _ in range(3)])
     assert len(remembering.known) == seen + 4 * (3 + 1), "three timed calls and one before them, each burst"
     warm_up(entrant, fresh, 0.01)
-    assert len(remembering.known) == seen + 4 * (3 + 1) + 3, "only the warm-up repeats itself, and it is not timed"
+    assert len(remembering.known) == seen + 4 * (3 + 1) + MIN_CALLS, (
+        "only the warm-up repeats itself, and it is not timed"
+    )
 
 
 def test_honest_candidates_raise_no_alarm() -> None:

@@ -71,7 +71,7 @@ def test_what_starts_something_takes_a_key_and_nothing_else_does() -> None:
 def test_a_policy_is_told_field_by_field(schema: str) -> None:
     policy = DOCUMENT["components"]["schemas"][schema]["properties"]["policy"]
     assert set(policy["properties"]) == set(Policy.model_fields)
-    assert policy["properties"]["budget_s"]["default"] == 480.0
+    assert policy["properties"]["budget_s"]["default"] == 290.0
     assert policy["properties"]["precisions"]["items"]["enum"] == ["float32", "bfloat16", "int8"]
 
 

@@ -335,7 +335,7 @@ def test_a_gate_is_asked_again_with_its_own_limit():
     assert f"&quot;against&quot;: &quot;{before.pk}&quot;, &quot;compare_as&quot;: &quot;auto&quot;" in page
     assert "&quot;max_latency_ratio&quot;: 1.05" in page
     name = shlex.quote(after.model.name)
-    asked = f"fuseworks submit model.py --wait --team {after.model.team.slug} --name {name} --budget 480s"
+    asked = f"fuseworks submit model.py --wait --team {after.model.team.slug} --name {name} --budget 290s"
     asked = html.escape(f"{asked} \\ --against 1 --max-latency-ratio 1.05")
     assert asked in page and f"{asked} --as" not in page
     Run.objects.filter(pk=run.pk).update(compare_as="packaged")

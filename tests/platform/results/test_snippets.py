@@ -25,7 +25,7 @@ def lines(run: Run, **seen: object) -> list[str]:
 def test_an_optimize_run_is_asked_again_with_its_budget() -> None:
     run = finished_run(document("din"))
     team, name = run.team.slug, shlex.quote(run.version.model.name)
-    assert lines(run)[-1] == f"fuseworks submit din.py --wait --team {team} --name {name} --budget 480s"
+    assert lines(run)[-1] == f"fuseworks submit din.py --wait --team {team} --name {name} --budget 290s"
 
 
 def test_and_with_what_its_policy_says_beyond_the_defaults() -> None:
@@ -41,6 +41,6 @@ def test_a_replay_is_asked_again_by_recipe_and_version_by_whoever_may_see_the_re
     owner = Actor(make_member(version.model.team, "owner"))
     recipe = recipe_save(actor=owner, team=version.model.team, document=recipe_document())
     run = finished_run({**document("din"), "purpose": "replay"}, version, recipe_version=recipe)
-    asked = f"fuseworks recipe apply {recipe.pk} {version.pk} --wait --budget 480s"
+    asked = f"fuseworks recipe apply {recipe.pk} {version.pk} --wait --budget 290s"
     assert lines(run, applied=recipe)[-1] == asked
     assert not any(asked in line for line in lines(run))

@@ -142,7 +142,13 @@ def test_what_it_costs_and_what_mending_gives_is_in_the_message_and_as_data() ->
     (found,) = results(LOOKUPS)
     text = found["message"]["text"]
     assert "It costs 25.0% of the time." in text and "1.05 to 1.20 times as fast" in text and "Merge them." in text
-    assert found["properties"]["gain"] == {"low": 1.05, "high": 1.2, "model": "one lookup in place of tens"}
+    assert found["properties"]["gain"] == {
+        "low": 1.05,
+        "high": 1.2,
+        "model": "one lookup in place of tens",
+        "confidence": None,
+        "uncorrected": None,
+    }
     assert found["rank"] == 12.5
 
 
