@@ -12,12 +12,14 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
+from fuseworks.embedded.supervisor import Supervisor
 from fuseworks.embedded.valkey import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -176,6 +178,34 @@ def test_ctrl_c_while_a_worker_is_started_again_ends_all(platform: Platform, aft
     platform.process.send_signal(signal.SIGINT)
     assert platform.process.wait(60) == 0
     assert ended(family) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_python_swallows_during_a_fork_ends_all_at_the_next_look(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, number: int
+):
+    handlers: dict[int, Callable[[int, None], None]] = {}
+    monkeypatch.setattr(signal, "signal", handlers.__setitem__)
+    supervisor = Supervisor(
+        SimpleNamespace(hold=lambda: None, postgres=None, valkey=None, prepare=swallowing(handlers, number))
+    )  # type: ignore[arg-type]
+    monkeypatch.setattr(supervisor, "_start_web", lambda: None)
+    monkeypatch.setattr(supervisor, "_spawn", lambda *_, **__: None)
+    monkeypatch.setattr("fuseworks.embedded.supervisor.adopt_orphans", lambda: None)
+    supervisor.installation.workers = 0
+    supervisor.installation.environment = dict  # type: ignore[method-assign, assignment]
+    with pytest.raises(KeyboardInterrupt):
+        supervisor.start()
+
+
+def swallowing(handlers: dict[int, Callable[[int, None], None]], number: int) -> Callable[[], None]:
+    """A step of the start during which the signal comes, and what its handler raises is lost."""
+
+    def step() -> None:
+        with contextlib.suppress(KeyboardInterrupt):
+            handlers[number](number, None)
+
+    return step
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's signal on a parent's death is Linux's")

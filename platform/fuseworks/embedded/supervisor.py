@@ -51,12 +51,12 @@ class Supervisor:
     def __init__(self, installation: Installation) -> None:
         self.installation = installation
         self._watched: list[Watched] = []
+        self._interrupted = False
 
     def start(self) -> None:
         """Raises ServerFailed, AlreadyRunning, KeyboardInterrupt (SIGTERM too)."""
-        signal.signal(signal.SIGTERM, _interrupt)
-        signal.signal(signal.SIGHUP, _interrupt)
-        signal.signal(signal.SIGINT, _interrupt)
+        for ending in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            signal.signal(ending, self._interrupt)
         adopt_orphans()
         here = self.installation
         here.hold()
@@ -113,7 +113,10 @@ class Supervisor:
         return watched
 
     def check(self, *callers: subprocess.Popen[bytes]) -> None:
-        """Starts again what died and may be; raises ChildEnded for any other. `callers`: children that are not ours."""
+        """Starts again what died and may be; raises ChildEnded for any other, and KeyboardInterrupt once a signal came.
+        `callers`: children that are not ours."""
+        if self._interrupted:
+            raise KeyboardInterrupt
         for watched in self._watched:
             code = watched.process.poll()
             if code is not None:
@@ -134,6 +137,12 @@ class Supervisor:
             raise ChildEnded(f"{said}, and what it left does not end (processes {left}); ending all.")
         watched.process = watched.start_again()
 
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        """Remembered as well as raised: Python swallows what a handler raises while a fork's callbacks run, and a child
+        that dies is forked anew."""
+        self._interrupted = True
+        raise KeyboardInterrupt
+
     def watch(self) -> None:
         """Until a child ends that is not started again (ChildEnded) or a signal comes (KeyboardInterrupt)."""
         while True:
@@ -153,10 +162,6 @@ class Supervisor:
                 server.stop()  # one whose start was interrupted is not watched yet
         if left := end_orphans((), patience_s=STOP_PATIENCE_S):
             print(f"==> Processes {left} do not end.", file=sys.stderr, flush=True)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _answers(url: str) -> bool:
