@@ -14,8 +14,9 @@ from pathlib import Path
 
 from benchmarks.calibration import analyse, record
 from benchmarks.calibration.conditions import BY_NAME
-from benchmarks.calibration.recording import HEADER, Recording, RecordingError
+from benchmarks.calibration.recording import Recording
 from benchmarks.calibration.report import write_report
+from benchmarks.recordings import RecordingError, last
 from optimizer.benchmarking.sets import ROUNDS
 from optimizer.errors import EXIT_DONE, EXIT_OURS, EXIT_USAGE, FuseworksError
 
@@ -89,20 +90,12 @@ def _record(options: argparse.Namespace) -> int:
 
 
 def _analyse(options: argparse.Namespace) -> int:
-    recording = Recording(options.recording or _last(RECORDINGS))
+    recording = Recording(options.recording or last(RECORDINGS, "python -m benchmarks.calibration record"))
     report = analyse.analyse(recording, trials=options.trials, seed=options.seed, say=_say)
     folder = options.out or RESULTS / f"calibration-{report.conditions[0].began:%Y-%m-%d}"
     file = write_report(report, folder)
     _say(f"{file}: wrong verdicts {'within' if report.holds else 'BEYOND'} what is allowed")
     return EXIT_DONE if report.holds else EXIT_BEYOND
-
-
-def _last(root: Path) -> Path:
-    """The folder to which a set was added last. Raises RecordingError."""
-    folders = [file.parent for file in root.glob(f"*/{HEADER}")]
-    if not folders:
-        raise RecordingError(f"nothing is recorded in {root}: python -m benchmarks.calibration record")
-    return max(folders, key=lambda folder: max(file.stat().st_mtime for file in folder.iterdir()))
 
 
 def _say(text: str) -> None:

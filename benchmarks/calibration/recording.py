@@ -10,18 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import Field
 
+from benchmarks import recordings
 from benchmarks.calibration.conditions import BY_NAME
+from benchmarks.recordings import HEADER
 from optimizer.benchmarking.sets import MeasuredSet
 from optimizer.benchmarking.summary import disturbed_shares
 from optimizer.spec import Strict
-
-HEADER = "recording.json"
-
-
-class RecordingError(Exception):
-    """The message says which file, what is wrong with it and what to do."""
 
 
 class RecordedProcess(Strict):
@@ -71,33 +67,14 @@ class Recording:
 
     def begin(self, header: Header) -> None:
         """Raises RecordingError where the folder holds sets that these would not go with."""
-        file = self.folder / HEADER
-        if not file.exists():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            file.write_text(header.model_dump_json(indent=2) + "\n")
-            return
-        there, new = (one.model_dump(exclude={"observed", "fixed"}) for one in (self.header(), header))
-        other = [name for name in new if new[name] != there[name]]
-        if other:
-            raise RecordingError(
-                f"{file} has another {' and '.join(other)}: remove the folder, or record elsewhere (--out)"
-            )
+        recordings.begin(self.folder, header, may_differ=("observed", "fixed"))
 
     def sets(self, condition: str) -> list[RecordedSet]:
         """In the order of their recording; none where there are none. Raises RecordingError."""
-        file = self._file(condition)
-        lines = file.read_text().splitlines() if file.exists() else []
-        found = []
-        for number, line in enumerate(lines, 1):
-            try:
-                found.append(RecordedSet.model_validate_json(line))
-            except ValidationError as error:
-                raise RecordingError(f"{file}:{number} is no recorded set; remove the line: {error}") from error
-        return found
+        return recordings.lines(self._file(condition), RecordedSet, "set")
 
     def append(self, condition: str, one: RecordedSet) -> None:
-        with self._file(condition).open("a") as file:
-            file.write(one.model_dump_json(exclude_defaults=True) + "\n")
+        recordings.append(self._file(condition), one)
 
     def conditions(self) -> list[str]:
         """Those of which there are sets, in the order of `CONDITIONS`."""

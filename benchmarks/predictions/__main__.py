@@ -15,15 +15,14 @@ from pathlib import Path
 from benchmarks.predictions import record as recording_of
 from benchmarks.predictions.evaluate import evaluate
 from benchmarks.predictions.recording import (
-    HEADER,
     Header,
     RecordedVariant,
     Recording,
-    RecordingError,
     records,
 )
 from benchmarks.predictions.report import EVIDENCE, write_report
 from benchmarks.predictions.variants import in_turn
+from benchmarks.recordings import RecordingError, last
 from optimizer.diagnosing.correcting import FILE, Source, fit
 from optimizer.errors import EXIT_DONE, EXIT_OURS, EXIT_USAGE, FuseworksError
 
@@ -78,7 +77,7 @@ def _record(options: argparse.Namespace) -> int:
 
 
 def _fit(options: argparse.Namespace) -> int:
-    recording = Recording(options.recording or _last(RECORDINGS))
+    recording = Recording(options.recording or last(RECORDINGS, "python -m benchmarks.predictions record"))
     header, variants = recording.header(), recording.variants()
     found = records(variants)
     evaluation = evaluate(found)
@@ -101,14 +100,6 @@ def _source(header: Header, variants: Sequence[RecordedVariant]) -> Source:
         evidence=EVIDENCE[header.how],
         note="; ".join([*notes, *filter(None, [header.note])]),
     )
-
-
-def _last(root: Path) -> Path:
-    """The folder to which a variant was added last. Raises RecordingError."""
-    folders = [file.parent for file in root.glob(f"*/{HEADER}")]
-    if not folders:
-        raise RecordingError(f"nothing is recorded in {root}: python -m benchmarks.predictions record")
-    return max(folders, key=lambda folder: max(file.stat().st_mtime for file in folder.iterdir()))
 
 
 def _say(text: str) -> None:

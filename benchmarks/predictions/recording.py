@@ -10,15 +10,13 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
+from benchmarks import recordings
+from benchmarks.recordings import HEADER, RecordingError
 from optimizer.diagnosing.correcting import Record
 from optimizer.spec import Strict
 
-HEADER, LINES = "recording.json", "variants.jsonl"
+LINES = "variants.jsonl"
 ALIKE = 0.6  # of their operations: such models are one, when errors on models that were not seen are told
-
-
-class RecordingError(Exception):
-    """The message says which file, what is wrong with it and what to do."""
 
 
 class RecordedGain(Strict):
@@ -81,32 +79,14 @@ class Recording:
 
     def begin(self, header: Header) -> None:
         """Raises RecordingError where the folder holds what these would not go with."""
-        file = self.folder / HEADER
-        if not file.exists():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            file.write_text(header.model_dump_json(indent=2) + "\n")
-            return
-        there, new = (one.model_dump(exclude={"fixed", "note"}) for one in (self.header(), header))
-        other = [name for name in new if new[name] != there[name]]
-        if other:
-            raise RecordingError(
-                f"{file} has another {' and '.join(other)}: remove the folder, or record elsewhere (--out)"
-            )
+        recordings.begin(self.folder, header, may_differ=("fixed", "note"))
 
     def variants(self) -> list[RecordedVariant]:
         """In the order of their recording. Raises RecordingError."""
-        file = self.folder / LINES
-        found = []
-        for number, line in enumerate(file.read_text().splitlines() if file.exists() else [], 1):
-            try:
-                found.append(RecordedVariant.model_validate_json(line))
-            except ValidationError as error:
-                raise RecordingError(f"{file}:{number} is no recorded variant; remove the line: {error}") from error
-        return found
+        return recordings.lines(self.folder / LINES, RecordedVariant, "variant")
 
     def append(self, one: RecordedVariant) -> None:
-        with (self.folder / LINES).open("a") as file:
-            file.write(one.model_dump_json(exclude_defaults=True) + "\n")
+        recordings.append(self.folder / LINES, one)
 
 
 def records(variants: Sequence[RecordedVariant]) -> list[Record]:

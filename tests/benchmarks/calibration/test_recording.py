@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.calibration.recording import HEADER, RecordingError, log_times, recorded
+from benchmarks.calibration.recording import log_times, recorded
+from benchmarks.recordings import HEADER, RecordingError
 from optimizer.benchmarking.bursts import Burst, Entrant
 from optimizer.benchmarking.sets import MeasuredSet
 from tests.benchmarks.calibration.synthetic import AT, LOST, header, one_set, saved

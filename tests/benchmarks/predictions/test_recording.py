@@ -16,10 +16,10 @@ from benchmarks.predictions.recording import (
     RecordedGain,
     RecordedVariant,
     Recording,
-    RecordingError,
     records,
 )
 from benchmarks.predictions.variants import Variant
+from benchmarks.recordings import RecordingError
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 HEADER = Header(sets=2, rounds=6, seed=0, fingerprint="f" * 64, fixed={"cpu": "one"})
